@@ -1,6 +1,8 @@
 /* A build without MPI: see mpi.h. */
 #include "bench/job/mpi.h"
 
+#include "base/absent.h"
+
 int bench_mpi_is_built(void)
 {
     return 0;
@@ -12,12 +14,7 @@ weir_status bench_mpi_start(bench_mpi **mpi)
     return WEIR_ERR_UNSUPPORTED;
 }
 
-weir_status bench_mpi_boot(bench_mpi *mpi, weir_boot **boot)
-{
-    (void)mpi;
-    (void)boot;
-    return WEIR_ERR_UNSUPPORTED;
-}
+WEIRI_ABSENT(bench_mpi_boot);
 
 void bench_mpi_end(bench_mpi *mpi)
 {

@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weir_status gpu_check(cudaError_t error, const char *what)
-{
-    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
-}
-
 /* ------------------------------------------------------------ device memory */
 
 static weir_status gpu_copy_now(const weiri_cuda *cuda, void *to, const void *from, size_t bytes)
@@ -24,7 +19,7 @@ static weir_status gpu_copy_now(const weiri_cuda *cuda, void *to, const void *fr
     cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda->side);
     if (error == cudaSuccess)
         error = cudaStreamSynchronize(cuda->side);
-    return gpu_check(error, "cannot copy to or from GPU memory");
+    return weiri_cuda_check(error, "cannot copy to or from GPU memory");
 }
 
 static weir_status gpu_copy_blocking(weir_comm *comm, void *to, const void *from, size_t bytes)
@@ -69,7 +64,7 @@ static weir_status gpu_clear(weir_comm *comm, void *to, size_t bytes)
         cudaError_t error = cudaMemsetAsync(to, 0, bytes, cuda->side);
         if (error == cudaSuccess)
             error = cudaStreamSynchronize(cuda->side);
-        status = gpu_check(error, "cannot clear GPU memory");
+        status = weiri_cuda_check(error, "cannot clear GPU memory");
     }
     weiri_cuda_leave(comm, before);
     return status;
@@ -137,14 +132,15 @@ static weir_status gpu_await(weir_comm *comm, weir_stream stream)
     if (status == WEIR_OK)
         status = weiri_cuda_check_stream(comm, stream);
     if (status == WEIR_OK)
-        status = gpu_check(cudaStreamIsCapturing((cudaStream_t)stream, &capture),
-                           "cannot query the capture state of a stream");
+        status = weiri_cuda_check(cudaStreamIsCapturing((cudaStream_t)stream, &capture),
+                                  "cannot query the capture state of a stream");
     if (status == WEIR_OK && capture != cudaStreamCaptureStatusNone)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
                             "a call across nodes cannot be captured in a graph, because the host "
                             "moves its data; call it outside of the capture");
     if (status == WEIR_OK)
-        status = gpu_check(cudaStreamSynchronize((cudaStream_t)stream), "work on a stream failed");
+        status = weiri_cuda_check(cudaStreamSynchronize((cudaStream_t)stream),
+                                  "work on a stream failed");
     weiri_cuda_leave(comm, before);
     return status;
 }
@@ -155,9 +151,9 @@ static weir_status gpu_begin_copy(weir_comm *comm, void *to, const void *from, s
     int before;
     weir_status status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)
-        status =
-            gpu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)stream),
-                      "cannot copy to or from GPU memory");
+        status = weiri_cuda_check(
+            cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)stream),
+            "cannot copy to or from GPU memory");
     weiri_cuda_leave(comm, before);
     return status;
 }
@@ -170,7 +166,7 @@ static weir_status gpu_poll(weir_comm *comm, weir_stream stream, uint64_t *ended
         status == WEIR_OK ? cudaStreamQuery((cudaStream_t)stream) : cudaErrorNotReady;
     *ended = error == cudaSuccess;
     if (error != cudaErrorNotReady)
-        status = gpu_check(error, "work on a stream failed");
+        status = weiri_cuda_check(error, "work on a stream failed");
     weiri_cuda_leave(comm, before);
     return status;
 }
@@ -214,11 +210,11 @@ static weir_status gpu_pin(weir_comm *comm, void *memory, size_t bytes, void **t
     weir_status status = weiri_cuda_enter(comm, &before);
     const unsigned flags = cudaHostRegisterMapped | cudaHostRegisterPortable;
     if (status == WEIR_OK)
-        status =
-            gpu_check(cudaHostRegister(memory, bytes, flags), "the GPU cannot map host memory");
+        status = weiri_cuda_check(cudaHostRegister(memory, bytes, flags),
+                                  "the GPU cannot map host memory");
     if (status == WEIR_OK) {
-        status =
-            gpu_check(cudaHostGetDevicePointer(there, memory, 0), "the GPU cannot map host memory");
+        status = weiri_cuda_check(cudaHostGetDevicePointer(there, memory, 0),
+                                  "the GPU cannot map host memory");
         if (status != WEIR_OK)
             cudaHostUnregister(memory);
     }
@@ -247,13 +243,14 @@ static weir_status gpu_register_page(const weir_comm *comm, weiri_cuda *cuda)
 {
     enum { POLLS_BEFORE_CLOCK = 1 << 14 };
     weiri_comm_page *page = comm->peers[comm->rank].page, *there = NULL;
-    weir_status status = gpu_check(cudaHostRegister(page, sizeof *page, cudaHostRegisterMapped),
-                                   "the GPU cannot map the communicator's host memory");
+    weir_status status =
+        weiri_cuda_check(cudaHostRegister(page, sizeof *page, cudaHostRegisterMapped),
+                         "the GPU cannot map the communicator's host memory");
     if (status != WEIR_OK)
         return status;
     cuda->page_registered = 1;
-    status = gpu_check(cudaHostGetDevicePointer((void **)&there, page, 0),
-                       "the GPU cannot map the communicator's host memory");
+    status = weiri_cuda_check(cudaHostGetDevicePointer((void **)&there, page, 0),
+                              "the GPU cannot map the communicator's host memory");
     cuda->view.guard = (weir_guard){.abort_word = &there->abort.value,
                                     .timeout_ns = comm->guard.timeout_ns,
                                     .spins = POLLS_BEFORE_CLOCK,
@@ -266,27 +263,30 @@ static weir_status gpu_create_own(const weir_comm *comm, weiri_cuda *cuda)
 {
     static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT};
     size_t table_bytes = sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
-    weir_status status =
-        gpu_check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
+    weir_status status = weiri_cuda_check(
+        cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
     if (status == WEIR_OK)
-        status = gpu_check(cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking),
-                           "no CUDA stream");
+        status = weiri_cuda_check(cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking),
+                                  "no CUDA stream");
+    if (status == WEIR_OK)
+        status = weiri_cuda_check(cudaEventCreateWithFlags(&cuda->order, cudaEventDisableTiming),
+                                  "no event");
     if (status == WEIR_OK)
         status =
-            gpu_check(cudaEventCreateWithFlags(&cuda->order, cudaEventDisableTiming), "no event");
+            weiri_cuda_check(cudaMalloc((void **)&cuda->regions, table_bytes), "no GPU memory");
     if (status == WEIR_OK)
-        status = gpu_check(cudaMalloc((void **)&cuda->regions, table_bytes), "no GPU memory");
-    if (status == WEIR_OK)
-        status = gpu_check(cudaMalloc((void **)&cuda->view.state, sizeof first), "no GPU memory");
+        status =
+            weiri_cuda_check(cudaMalloc((void **)&cuda->view.state, sizeof first), "no GPU memory");
     if (status == WEIR_OK)
         status = gpu_copy_now(cuda, cuda->view.state, &first, sizeof first);
     if (status == WEIR_OK)
-        status =
-            gpu_check(cudaMemsetAsync(cuda->regions, 0, table_bytes, cuda->side), "no GPU memory");
+        status = weiri_cuda_check(cudaMemsetAsync(cuda->regions, 0, table_bytes, cuda->side),
+                                  "no GPU memory");
     if (status == WEIR_OK)
-        status = gpu_check(cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount,
-                                                  cuda->base.device),
-                           "cannot query the number of multiprocessors");
+        status = weiri_cuda_check(cudaDeviceGetAttribute(&cuda->processors,
+                                                         cudaDevAttrMultiProcessorCount,
+                                                         cuda->base.device),
+                                  "cannot query the number of multiprocessors");
     if (status == WEIR_OK)
         status = gpu_register_page(comm, cuda);
     if (status == WEIR_OK)

@@ -47,6 +47,10 @@ static inline weiri_cuda *weiri_cuda_of(const weir_comm *comm)
 /* Converts a CUDA error into a status and an error line that begins with what; clears CUDA's last
  * error. */
 weir_status weiri_cuda_fail(weir_status status, cudaError_t error, const char *what);
+static inline weir_status weiri_cuda_check(cudaError_t error, const char *what)
+{
+    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
+}
 
 /* Converts the error of a launch: WEIR_ERR_INVALID for an invalid stream, WEIR_ERR_UNSUPPORTED if
  * the build has no code for this GPU. */

@@ -13,11 +13,6 @@ const void *weiri_nccl_scale_kernel(int *threads);
 const void *weiri_nccl_put_kernel(int *threads);
 const void *weiri_nccl_wait_kernel(int *threads);
 
-static weir_status check_cuda(cudaError_t error, const char *what)
-{
-    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
-}
-
 /* With WEIR_BACKEND=host there are none. */
 int weiri_nccl_gpu_count(void)
 {
@@ -66,7 +61,7 @@ weir_status weiri_nccl_gpu_record(weiri_nccl_comm *comm, cudaEvent_t event, cuda
     int before;
     weir_status status = weiri_cuda_enter(weiri_comm_node(comm->comm), &before);
     if (status == WEIR_OK)
-        status = check_cuda(cudaEventRecord(event, stream), "the stream takes no event");
+        status = weiri_cuda_check(cudaEventRecord(event, stream), "the stream takes no event");
     weiri_cuda_leave(weiri_comm_node(comm->comm), before);
     return status;
 }
@@ -110,7 +105,7 @@ static weir_status launch_scale(void *copy, const weiri_nccl_scale *scale, const
     size_t blocks = (elements + (size_t)threads - 1) / (size_t)threads;
     memcpy(&value, scale->scalar, sizeof value);
     void *arguments[] = {&copy, &in, &device_scalar, &value, &dtype, &elements};
-    return check_cuda(
+    return weiri_cuda_check(
         cudaLaunchKernel(kernel,
                          (dim3){(unsigned)(blocks < BLOCKS_MOST ? blocks : BLOCKS_MOST), 1, 1},
                          (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream),
@@ -131,8 +126,9 @@ static weir_status gpu_copy_input(const weir_comm *node, void **copy, const weir
         scale && (uintptr_t)in % weir_dtype_bytes((weir_dtype)scale->datatype) == 0;
     weir_status status = WEIR_OK;
     if (!is_aligned) {
-        status = check_cuda(cudaMemcpyAsync(*copy, in, bytes, cudaMemcpyDeviceToDevice, stream),
-                            "cannot copy in the stream");
+        status =
+            weiri_cuda_check(cudaMemcpyAsync(*copy, in, bytes, cudaMemcpyDeviceToDevice, stream),
+                             "cannot copy in the stream");
         in = *copy;
     }
     return scale && status == WEIR_OK ? launch_scale(*copy, scale, in, bytes, stream) : status;

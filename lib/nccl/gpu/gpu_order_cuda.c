@@ -29,11 +29,6 @@
 /* A capture to which this stream does not belong, or one that has failed. */
 #define FOREIGN_CAPTURE UINT64_MAX
 
-static weir_status check_cuda(cudaError_t error, const char *what)
-{
-    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
-}
-
 /* Whether a call follows the last one in the same stream. */
 static int is_same_stream(void *last, cudaStream_t stream)
 {
@@ -141,7 +136,7 @@ static weir_status make_event(void **event)
         return WEIR_OK;
     enum cudaStreamCaptureMode mode = weiri_cuda_relax();
     weir_status status =
-        check_cuda(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "no event");
+        weiri_cuda_check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "no event");
     weiri_cuda_restore(mode);
     *event = made;
     return status;
@@ -152,13 +147,14 @@ static weir_status record_event(void **event, cudaStream_t stream)
     weir_status status = make_event(event);
     if (status != WEIR_OK)
         return status;
-    return check_cuda(cudaEventRecord((cudaEvent_t)*event, stream), "a stream takes no event");
+    return weiri_cuda_check(cudaEventRecord((cudaEvent_t)*event, stream),
+                            "a stream takes no event");
 }
 
 static weir_status stream_wait(void *event, cudaStream_t stream, unsigned flags)
 {
-    return check_cuda(cudaStreamWaitEvent(stream, (cudaEvent_t)event, flags),
-                      "a stream cannot wait for another one");
+    return weiri_cuda_check(cudaStreamWaitEvent(stream, (cudaEvent_t)event, flags),
+                            "a stream cannot wait for another one");
 }
 
 /* ------------------------------------------------------------ calls in graphs */
@@ -213,7 +209,7 @@ static weir_status place_record_node(const weiri_nccl_order *order, weiri_nccl_c
         error = cudaGraphAddEventRecordNode(&node, at.graph, at.tips, at.ntips,
                                             (cudaEvent_t)order->last);
     if (error != cudaSuccess)
-        return check_cuda(error, "a graph takes no event");
+        return weiri_cuda_check(error, "a graph takes no event");
     in->record = node;
     in->tip = at.ntips == 1 ? at.tips[0] : NULL;
     return WEIR_OK;
@@ -237,7 +233,7 @@ static weir_status order_uncaptured(weiri_nccl_order *order, cudaStream_t stream
 {
     weir_status status = WEIR_OK;
     if (order->is_unmarked && order->stream != stream)
-        status = check_cuda(cudaDeviceSynchronize(), "cannot wait for the GPU");
+        status = weiri_cuda_check(cudaDeviceSynchronize(), "cannot wait for the GPU");
     if (status != WEIR_OK)
         return status;
     return order->last ? stream_wait(order->last, stream, cudaEventWaitDefault)
