@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/file_signal.h"
 #include "base/log.h"
 #include "base/new_file.h"
 
@@ -167,10 +168,13 @@ weir_status weiri_cache_begin(const weiri_cache *cache, char *path)
 
 static weir_status cache_append_seal(const char *path, const seal *made)
 {
+    weiri_file_signal held;
     FILE *file = fopen(path, "ae");
+    weiri_file_signal_hold(&held);
     int written = file && fwrite(made, sizeof *made, 1, file) == 1;
     if (file && fclose(file) != 0)
         written = 0;
+    weiri_file_signal_release(&held);
     return written ? WEIR_OK : weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path);
 }
 

@@ -2,6 +2,7 @@
 /* Files that are replaced at once: see write_file.h. */
 #include "base/write_file.h"
 
+#include "base/file_signal.h"
 #include "base/new_file.h"
 
 #include <errno.h>
@@ -68,8 +69,8 @@ static int replace_by(const char *path, const struct stat *was,
     return failed ? -1 : 0;
 }
 
-int weiri_write_file(const char *path, void (*form)(const void *context, FILE *to),
-                     const void *context)
+static int write_by_kind(const char *path, void (*form)(const void *context, FILE *to),
+                         const void *context)
 {
     struct stat what;
     char target[PATH_MAX];
@@ -86,6 +87,16 @@ int weiri_write_file(const char *path, void (*form)(const void *context, FILE *t
         S_ISREG(what.st_mode))
         return replace_by(target, &what, form, context);
     return write_to(path, form, context);
+}
+
+int weiri_write_file(const char *path, void (*form)(const void *context, FILE *to),
+                     const void *context)
+{
+    weiri_file_signal held;
+    weiri_file_signal_hold(&held);
+    const int failed = write_by_kind(path, form, context);
+    weiri_file_signal_release(&held);
+    return failed;
 }
 
 int weiri_write_refuses_path(int error)

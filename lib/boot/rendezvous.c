@@ -8,6 +8,7 @@
 #include "boot/rendezvous.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "boot/guests.h"
 #include "boot/link.h"
 #include "boot/socket.h"
@@ -236,6 +237,7 @@ static void server_free(server *self)
 static void *server_run(void *argument)
 {
     server *self = argument;
+    int has_warned = 0;
     for (;;) {
         int guests = 0;
         weiri_guests_expire(&self->guests);
@@ -251,8 +253,11 @@ static void *server_run(void *argument)
             if (id->at)
                 rendezvous_forget_gone(id, self->set + id->at + 1);
         /* Rejections have been sent and logged. A lack of descriptors may be temporary. */
-        if (weiri_guests_act(&self->guests, self->set, guests) == WEIR_ERR_SYSTEM)
+        if (weiri_guests_act(&self->guests, self->set, guests) == WEIR_ERR_SYSTEM) {
+            if (!has_warned++)
+                weiri_log(WEIRI_LOG_WARN, "unique ids: %s", weir_last_error());
             poll(NULL, 0, PAUSE_MS);
+        }
     }
     server_free(self);
     return NULL;

@@ -5,6 +5,7 @@
 #include "base/c_locale.h"
 #include "base/contract.h"
 #include "base/fd.h"
+#include "base/file_signal.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -328,6 +329,8 @@ static void metrics_limit_ended(const weiri_monitor_settings *settings)
 void weiri_metrics_write_all(const weiri_monitor *list)
 {
     const weiri_monitor_settings *settings = NULL;
+    weiri_file_signal held;
+    weiri_file_signal_hold(&held);
     pthread_mutex_lock(&file_lock);
     metrics_begin_interval();
     for (const weiri_monitor *one = list; one; one = one->next)
@@ -338,16 +341,20 @@ void weiri_metrics_write_all(const weiri_monitor *list)
     if (settings && settings->writes_prom)
         metrics_write_prom(settings->folder);
     pthread_mutex_unlock(&file_lock);
+    weiri_file_signal_release(&held);
 }
 
 void weiri_metrics_write(weiri_metrics *metrics)
 {
+    weiri_file_signal held;
+    weiri_file_signal_hold(&held);
     pthread_mutex_lock(&file_lock);
     metrics_drain(metrics);
     metrics_limit_ended(&metrics->monitor->settings);
     if (metrics->monitor->settings.writes_prom)
         metrics_write_prom(metrics->monitor->settings.folder);
     pthread_mutex_unlock(&file_lock);
+    weiri_file_signal_release(&held);
 }
 
 void weiri_metrics_forget(void)

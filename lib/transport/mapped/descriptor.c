@@ -59,7 +59,7 @@ static descriptor_service *service; /* NULL while nothing is offered */
 
 int weiri_descriptor_needs_passing(void)
 {
-    return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1;
+    return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1 || access("/proc/self/fd", X_OK) != 0;
 }
 
 static socklen_t descriptor_address(const descriptor_ticket *ticket, struct sockaddr_un *address)

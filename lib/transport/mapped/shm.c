@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +71,12 @@ static weir_status shm_fail_no_memory(size_t bytes, int error_number)
                             bytes);
 }
 
+static int shm_exceeds_limit(size_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur;
+}
+
 /* Creates the file of a segment with mode 0600. It is 0777 at first: the kernel lets only those
  * open it who may trace this process, but a descriptor that is passed on by mistake should not give
  * more rights. */
@@ -83,6 +90,8 @@ static weir_status shm_create_file(size_t bytes, int *fd)
     if (fchmod(made, S_IRUSR | S_IWUSR) != 0)
         status =
             weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot restrict access to shared memory");
+    else if (shm_exceeds_limit(bytes)) /* SIGXFSZ would end the program */
+        status = shm_fail_no_memory(bytes, EFBIG);
     else if (ftruncate(made, (off_t)bytes) < 0)
         status = shm_fail_no_memory(bytes, errno);
     if (status == WEIR_OK)

@@ -15,6 +15,8 @@
 #include <weir/weir.h>
 
 #include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 enum { TEXT_BYTES = 1 << 20, LIMIT_MS = 60000 };
 
@@ -254,6 +256,30 @@ static int create_beside_foreign_file(weir_boot *boot, void *below)
         return 4;
     snprintf(path + strlen(path) - strlen(".1.log"), 8, ".2.log");
     return stat(path, &own) == 0 ? 5 : 0;
+}
+
+/* The limit comes after the communicator, whose shared memory it counts, too. */
+static int create_with_short_files(weir_boot *boot, void *argument)
+{
+    const struct rlimit limit = {16, RLIM_INFINITY};
+    weir_comm *comm = NULL;
+    double value = 1;
+    (void)argument;
+    signal(SIGXFSZ, SIG_DFL);
+    return weir_comm_create(boot, NULL, &comm) != WEIR_OK ||
+           weir_allreduce(comm, &value, &value, 1, WEIR_DOUBLE, WEIR_SUM, NULL) != WEIR_OK ||
+           setrlimit(RLIMIT_FSIZE, &limit) != 0 || weir_comm_destroy(comm) != WEIR_OK;
+}
+
+TEST(metrics_beyond_the_limit_of_file_sizes_end_no_program)
+{
+    int codes[2] = {1, 1};
+    write_metrics_to("short", "prom,json");
+    assert_int_equal(weir_boot_fork_run(2, create_with_short_files, NULL, LIMIT_MS, codes),
+                     WEIR_OK);
+    write_no_metrics();
+    assert_int_equal(codes[0], 0);
+    assert_int_equal(codes[1], 0);
 }
 
 TEST(a_file_of_another_process_is_not_written_to)

@@ -608,7 +608,7 @@ static void form_too_much(const void *context, FILE *to)
 static int write_beyond_the_limit(const char *path)
 {
     const struct rlimit limit = {1024, 1024};
-    weiri_program_begin(); /* SIGXFSZ */
+    signal(SIGXFSZ, SIG_DFL);
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
         return 2;
     return weiri_write_file(path, form_too_much, "text") != -1 || errno != EFBIG ||
