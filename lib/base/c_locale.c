@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* uselocale */
 #include "base/c_locale.h"
 
+#include "base/float_env.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -30,7 +32,9 @@ void weiri_c_locale_end(locale_t before)
 double weiri_strtod(const char *text, char **end)
 {
     const locale_t before = weiri_c_locale_begin();
+    const weiri_float_env environment = weiri_float_begin();
     const double number = strtod(text, end);
+    weiri_float_end(environment);
     weiri_c_locale_end(before);
     return number;
 }

@@ -4,6 +4,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/float_env.h"
 #include "compute/copy.h"
 #include "coll/internode/gpu_staging.h"
 #include "coll/planned.h"
@@ -153,8 +154,10 @@ weir_status weiri_coll_make(weir_comm *comm, weiri_coll **coll)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the collectives' tables");
     if (!comm->internode)
         coll_lay_out(made, comm->area_bytes);
+    const weiri_float_env environment = weiri_float_begin(); /* for estimates of costs */
     if (status == WEIR_OK)
         status = weiri_coll_tune(made);
+    weiri_float_end(environment);
     if (status != WEIR_OK) {
         coll_destroy(made);
         return status;

@@ -13,6 +13,7 @@
 #ifndef WEIR_COMPUTE_REDUCE_BODY_H
 #define WEIR_COMPUTE_REDUCE_BODY_H
 
+#include "base/float_env.h"
 #include "compute/reduce.h"
 #include "compute/reduce_vector.h"
 
@@ -313,11 +314,21 @@ STREAM(u64)
 
 /* --------------------------------------------------------------- the table */
 
+/* Integers are divided in floating point. */
+#define COMPUTES_IN_FLOAT(dtype, op) ((op) == WEIR_AVG || (dtype) >= WEIR_HALF)
+
 #define FUNCTION(name, kind, dtype, op, element_bytes)                                             \
     static void name(void *dst, const void *const *src, int nsrc, size_t count, uint64_t divisor,  \
                      int streaming)                                                                \
     {                                                                                              \
+        if (!COMPUTES_IN_FLOAT(dtype, op)) {                                                       \
+            reduce_##kind(dtype, op, element_bytes, dst, src, nsrc, count, divisor, streaming);    \
+            return;                                                                                \
+        }                                                                                          \
+        const weiri_float_env environment = weiri_float_begin();                                   \
+        WEIRI_FLOAT_OPERAND(divisor);                                                              \
         reduce_##kind(dtype, op, element_bytes, dst, src, nsrc, count, divisor, streaming);        \
+        weiri_float_end(environment);                                                              \
     }
 
 /* X(symbol of the dtype, kind, bytes of an element): one row of the table. */

@@ -10,6 +10,7 @@
 #ifndef WEIR_COMPUTE_WEIGH_BODY_H
 #define WEIR_COMPUTE_WEIGH_BODY_H
 
+#include "base/float_env.h"
 #include "compute/reduce_vector.h"
 #include "compute/weigh.h"
 
@@ -148,14 +149,18 @@ WEIR_FN void weigh_to_fp8(weir_dtype dtype, size_t element_bytes, uint8_t *dst, 
     static void weigh_sum_##name(void *dst, const void *const *src, const float *weights,          \
                                  int nsrc, size_t count)                                           \
     {                                                                                              \
+        const weiri_float_env environment = weiri_float_begin();                                   \
         if (weights)                                                                               \
             weigh_row(dtype, bytes, dst, src, weights, nsrc, count);                               \
         else                                                                                       \
             weigh_row(dtype, bytes, dst, src, NULL, nsrc, count);                                  \
+        weiri_float_end(environment);                                                              \
     }                                                                                              \
     static void weigh_fp8_##name(uint8_t *dst, float *scales, const void *src, size_t count)       \
     {                                                                                              \
+        const weiri_float_env environment = weiri_float_begin();                                   \
         weigh_to_fp8(dtype, bytes, dst, scales, src, count);                                       \
+        weiri_float_end(environment);                                                              \
     }
 
 WEIGH_TYPE(float, WEIR_FLOAT, 4)

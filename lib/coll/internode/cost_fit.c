@@ -10,6 +10,7 @@
 #include "coll/internode/cost.h"
 
 #include "base/error.h"
+#include "base/float_env.h"
 #include "comm/internode/internode.h"
 
 #include <math.h>
@@ -141,8 +142,10 @@ weir_status weir_net_cost_fit(const weir_comm *comm, const weir_net_time *times,
                           "required");
     const weiri_net_shape shape = weiri_net_shape_of(comm);
     weir_net_cost fitted;
+    const weiri_float_env environment = weiri_float_begin();
     const double found = cost_fit(weiri_net_cost_of(comm->internode->net->ops->transport), shape,
                                   times, count, &fitted);
+    weiri_float_end(environment);
     if (!isfinite(found))
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_net_cost_fit: none of the %zu times is that of an algorithm of the "

@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/float_env.h"
 #include "base/log.h"
 #include "boot/part.h"
 #include "comm/internode/networks.h"
@@ -60,7 +61,9 @@ static void internode_check_oversubscription(weir_comm *comm, const weiri_placem
         count++;
     }
     const int ncores = weiri_host_cores(cores, sizeof cores, 1);
+    const weiri_float_env environment = weiri_float_begin();
     comm->crowding = (double)count / (ncores > 0 ? ncores : 1);
+    weiri_float_end(environment);
     if (count <= ncores)
         return;
     weiri_log(WEIRI_LOG_INFO,

@@ -2,6 +2,7 @@
 #include "comm/monitor/monitor.h"
 
 #include "base/contract.h"
+#include "base/float_env.h"
 #include "base/log.h"
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode.h"
@@ -148,12 +149,14 @@ static void monitor_report(const weiri_monitor *monitor)
     const weiri_straggler found = weiri_straggler_of(monitor->comm, monitor->settings.ncalls);
     if (found.rank < 0)
         return;
+    const weiri_float_env environment = weiri_float_begin();
     weiri_log(WEIRI_LOG_INFO,
               "communicator %016llx: in the last %d timed calls the other ranks waited most for "
               "rank %d: each of them %.3f ms in all, at most %.3f ms in one call; it came last "
               "in %d of them",
               (unsigned long long)monitor->comm->job, found.ncalls, found.rank,
               (double)found.waited_ns / 1e6, (double)found.most_ns / 1e6, found.nlast);
+    weiri_float_end(environment);
 }
 
 /* One rank of each node logs stragglers. */

@@ -9,6 +9,7 @@
 #include "comm/monitor/process.h"
 
 #include "base/fd.h"
+#include "base/float_env.h"
 #include "base/log.h"
 #include "comm/monitor/metrics.h"
 #include "comm/monitor/ras.h"
@@ -80,6 +81,7 @@ static void process_handle_forks(void)
 static void *process_run_thread(void *opaque)
 {
     process_thread *self = opaque;
+    weiri_float_begin(); /* the thread that started this one may trap exceptions */
     weiri_server_run(&self->server);
     return NULL;
 }

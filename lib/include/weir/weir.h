@@ -116,7 +116,8 @@ typedef enum weir_dtype {
  * ranks of one reduction step and are rounded once, to nearest even. fp8 results saturate at the
  * largest finite value, infinities included. NaN stays NaN, with any sign and payload. Subnormal
  * numbers and the sign of zero are preserved. max and min return NaN if any input is NaN, and
- * either of two zeros.
+ * either of two zeros. The calling thread's floating-point environment (rounding mode,
+ * flush-to-zero, exceptions that trap) changes no result, traps nowhere, and is kept.
  */
 typedef enum weir_op {
     WEIR_SUM,  /* "sum" */

@@ -5,6 +5,7 @@
 #include "nccl/rma/rma.h"
 
 #include "base/contract.h"
+#include "base/float_env.h"
 #include "comm/comm.h"
 #include "comm/gpu/gpu.h"
 #include "plan/cost/model.h"
@@ -34,7 +35,7 @@ static double bytes_through(const weiri_nccl_comm *comm, const weiri_nccl_call *
            weiri_contract_blocks(contract, comm->nranks);
 }
 
-float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+static float estimate_us(const weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
     weiri_plan_model model;
     const char *machine = machine_of(comm);
@@ -57,4 +58,12 @@ float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *ca
     bytes += out > in ? out : in;
     double latency_us = model.launch_us + model.barrier_us + model.signal_us;
     return (float)((double)launches * latency_us + bytes / (model.link_gbs * 1e3));
+}
+
+float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+{
+    const weiri_float_env environment = weiri_float_begin();
+    const float us = estimate_us(comm, calls, count);
+    weiri_float_end(environment);
+    return us;
 }

@@ -9,6 +9,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/float_env.h"
 #include "base/log.h"
 
 #include <stdlib.h>
@@ -42,8 +43,10 @@ static weir_status copy_create(const weiri_nccl_comm *comm, const weir_call *cal
     memcpy(copy, call->in, bytes); /* neither the input nor the scalar need be aligned */
     if (scale) {
         uint64_t scalar = 0;
+        const weiri_float_env environment = weiri_float_begin();
         memcpy(&scalar, scale->residence == ncclScalarDevice ? scale->there : scale->scalar, width);
         weiri_nccl_scale_span(copy, copy, &scalar, (int)call->dtype, 0, 1, count);
+        weiri_float_end(environment);
     }
     *made = copy;
     return WEIR_OK;

@@ -5,6 +5,7 @@
  */
 #include "moe/group.h"
 #include "verify/moe.h"
+#include "verify/tests/support/float_environments.h"
 #include "verify/tests/support/internode_ranks.h"
 
 #include <math.h>
@@ -260,6 +261,21 @@ static int wrong_grads(const moe_rank *r, int version)
 
 /* ------------------------------------------------------------- right results */
 
+/* Where the ranks' calls of the forward pass run; NULL: in the default one. */
+static const float_environment *environment;
+
+static weir_status forward_call(weir_status status, int *failures)
+{
+    EXPECT(failures, !environment || float_environment_leave(environment));
+    return status;
+}
+
+static void forward_enter(void)
+{
+    if (environment)
+        float_environment_enter(environment);
+}
+
 static void forward(moe_rank *r, int version, int *failures)
 {
     const int weighted = r->config.layout == WEIR_MOE_EXPERT_MAJOR;
@@ -269,10 +285,12 @@ static void forward(moe_rank *r, int version, int *failures)
     memset(r->rows +
                (size_t)weirv_moe_end_row(r->oracle, version, r->rank) * r->info.recv_row_bytes,
            WEIRV_MOE_GUARD, r->info.recv_row_bytes);
-    EXPECT_OK(failures, weir_moe_dispatch(r->group, &d));
+    forward_enter();
+    EXPECT_OK(failures, forward_call(weir_moe_dispatch(r->group, &d), failures));
     EXPECT(failures, check_dispatch(r, version, version) == 0);
     weirv_moe_fill_outputs(r->oracle, version, r->rank, r->outputs);
-    EXPECT_OK(failures, weir_moe_combine(r->group, &c));
+    forward_enter();
+    EXPECT_OK(failures, forward_call(weir_moe_combine(r->group, &c), failures));
     EXPECT(failures, check_combine(r, version, WEIRV_MOE_OUTPUTS, weighted) == 0);
 }
 
@@ -346,6 +364,48 @@ static const moe_case right_cases[] = {
     {"all masked", 2, 4, 2, 9, 256, FLAT, BF16, 0, WEIRV_MOE_MASKED, 1.1, 0, 0, 0, 0},
     {"16 ranks", 16, 64, 8, 6, 256, EXPERT, BF16, 0, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 0},
 };
+
+/* Every rank calls in its own environment. */
+static int right_in_environments(weir_comm *comm, const moe_case *c)
+{
+    int failures = 0;
+    moe_rank r;
+    if (!comm)
+        return NO_COMM;
+    EXPECT(&failures, rank_open(&r, comm, c));
+    for (int i = 0; !failures && i < (int)FLOAT_ENVIRONMENTS; i++) {
+        environment = &float_environments[(i + r.rank) % (int)FLOAT_ENVIRONMENTS];
+        forward(&r, i % WEIRV_MOE_VERSIONS, &failures);
+    }
+    environment = NULL;
+    rank_close(&r);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static int right_on_a_node(weir_boot *boot, void *argument)
+{
+    return right_in_environments(open_comm(boot), argument);
+}
+
+static int right_on_two_nodes(weir_boot *boot, void *argument)
+{
+    const layout where = {.nodes = "ab"};
+    return right_in_environments(open_internode(boot, &where), argument);
+}
+
+static void test_environments(void **state)
+{
+    static moe_case cases[] = {
+        {"weights", 2, 8, 3, 20, 264, EXPERT, BF16, 0, WEIRV_MOE_UNIFORM, 0, 0, 0, 0, 0},
+        {"fp8", 2, 8, 3, 20, 264, EXPERT, WEIR_HALF, FP8, WEIRV_MOE_UNIFORM, 0, 0, 0, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_ranks(2, right_on_a_node, &cases[i]);
+        run_ranks(2, right_on_two_nodes, &cases[i]);
+    }
+}
 
 /* Even, ragged and interleaved nodes. */
 typedef struct node_case {
@@ -931,6 +991,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         AT("results are right in all layouts, types and routings", test_right_results, NULL),
         AT("results are right across nodes", test_nodes, NULL),
+        AT("results are right in any floating-point environment", test_environments, NULL),
         COMM_TEST("invalid configurations are refused on all ranks", 2, bad_configurations),
         COMM_TEST("configurations that differ are named", 2, different_configurations),
         COMM_TEST("invalid calls fail on all ranks and change nothing", 2, bad_calls),

@@ -4,6 +4,7 @@
  * streaming stores, with guard bytes on both sides of the destination.
  */
 #include "compute/reduce.h"
+#include "verify/tests/support/float_environments.h"
 #include "verify/tests/support/reduce_model.h"
 #include "verify/tests/support/unit_test.h"
 
@@ -320,6 +321,44 @@ TEST(lookup_covers_all_types_and_rejects_unknown_ones)
     for (int d = 0; d < WEIR_DTYPE_COUNT; d++)
         for (int op = 0; op < WEIR_OP_COUNT; op++)
             assert_non_null(weiri_reduce_get((weir_dtype)d, (weir_op)op));
+}
+
+/* ---------------------------------------- the caller's floating-point environment */
+
+/* Sources of fill_sources have subnormal numbers, NaN, overflow, and sums that are rounded. */
+static void check_environments(weiri_reduce_fn reduce, const char *isa, weir_dtype dtype,
+                               weir_op op)
+{
+    const void *src[3] = {data.source[0], data.source[1], data.source[2]};
+    static uint8_t out[MAX_BYTES];
+    for (size_t count = 3; count <= MAX_COUNT; count += MAX_COUNT - 3)
+        for (size_t i = 0; i < FLOAT_ENVIRONMENTS; i++) {
+            const float_environment *environment = &float_environments[i];
+            memset(out, GUARD, sizeof out);
+            reduce(data.expected, src, 3, count, UINT64_C(0x1000003), 0);
+            float_environment_enter(environment);
+            reduce(out, src, 3, count, UINT64_C(0x1000003), count > 3);
+            if (!float_environment_leave(environment))
+                fail_msg("%s %s %s: %s is not kept", isa, weir_dtype_name(dtype), weir_op_name(op),
+                         environment->name);
+            if (!same_values(dtype, out, data.expected, count))
+                fail_msg("%s %s %s: other results if %s", isa, weir_dtype_name(dtype),
+                         weir_op_name(op), environment->name);
+        }
+}
+
+TEST(results_do_not_depend_on_the_floating_point_environment)
+{
+    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++) {
+        fill_sources((weir_dtype)dtype);
+        for (int op = 0; op < WEIR_OP_COUNT; op++)
+            for (int i = 0; i < NISA; i++) {
+                weiri_reduce_fn reduce =
+                    weiri_reduce_get_isa(isa_names[i], (weir_dtype)dtype, (weir_op)op);
+                if (reduce)
+                    check_environments(reduce, isa_names[i], (weir_dtype)dtype, (weir_op)op);
+            }
+    }
 }
 
 int main(void)

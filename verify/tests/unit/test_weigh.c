@@ -4,6 +4,7 @@
  */
 #include "compute/numeric.h"
 #include "compute/weigh.h"
+#include "verify/tests/support/float_environments.h"
 #include "verify/tests/support/unit_test.h"
 
 #include <math.h>
@@ -127,6 +128,53 @@ TEST(all_instruction_sets_equal_the_model)
             }
         }
     assert_non_null(weiri_weigh_get_isa("plain", WEIR_FLOAT));
+}
+
+/* Rows with subnormal numbers, products that are rounded, underflow and overflow. */
+static void check_environment(const weiri_weigh *weigh, const float_environment *environment,
+                              uint8_t rows[ROWS][MOST * 4], size_t count)
+{
+    static const float weights[ROWS] = {0.3f, -1.7f, 1e-41f, 1e-3f, 3e38f};
+    const size_t bytes = count * weir_dtype_bytes(weigh->dtype);
+    const void *sources[ROWS];
+    uint8_t expected[MOST * 4], out[MOST * 4], expected_fp8[MOST], fp8[MOST];
+    float expected_scales[MOST], scales[MOST];
+    for (int k = 0; k < ROWS; k++)
+        sources[k] = rows[k];
+    for (int weighted = 0; weighted < 2; weighted++) {
+        weigh->sum(expected, sources, weighted ? weights : NULL, ROWS, count);
+        float_environment_enter(environment);
+        weigh->sum(out, sources, weighted ? weights : NULL, ROWS, count);
+        assert_true(float_environment_leave(environment));
+        assert_memory_equal(out, expected, bytes);
+    }
+    weigh->to_fp8(expected_fp8, expected_scales, rows[0], count);
+    float_environment_enter(environment);
+    weigh->to_fp8(fp8, scales, rows[0], count);
+    assert_true(float_environment_leave(environment));
+    assert_memory_equal(fp8, expected_fp8, count);
+    assert_memory_equal(scales, expected_scales,
+                        (count + WEIRI_SCALE_BLOCK - 1) / WEIRI_SCALE_BLOCK * sizeof *scales);
+}
+
+TEST(results_do_not_depend_on_the_floating_point_environment)
+{
+    static uint8_t rows[ROWS][MOST * 4];
+    for (size_t set = 0; set < sizeof isas / sizeof *isas; set++)
+        for (size_t type = 0; type < sizeof dtypes / sizeof *dtypes; type++) {
+            const weiri_weigh *weigh = weiri_weigh_get_isa(isas[set], dtypes[type]);
+            if (!weigh)
+                continue; /* the processor lacks it */
+            for (int k = 0; k < ROWS; k++) {
+                fill(dtypes[type], rows[k]);
+                for (size_t i = 0; i < MOST; i += 7)
+                    store(dtypes[type], rows[k], i, ldexpf(1.0f + (float)i, -148));
+            }
+            for (size_t i = 0; i < FLOAT_ENVIRONMENTS; i++) {
+                check_environment(weigh, &float_environments[i], rows, 5);
+                check_environment(weigh, &float_environments[i], rows, MOST);
+            }
+        }
 }
 
 TEST(nan_and_infinity)
