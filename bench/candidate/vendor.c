@@ -2,6 +2,7 @@
 #include "bench/candidate/vendor.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ static int child_can_open(const char *path, char *why, size_t bytes)
         return 0;
     }
     fflush(NULL);
-    pid_t child = fork();
+    pid_t child = fork(), got = child;
     if (child == 0) {
         close(ends[0]);
         try_library(path, ends[1]);
@@ -97,7 +98,9 @@ static int child_can_open(const char *path, char *why, size_t bytes)
     close(ends[1]);
     if (child > 0) {
         read_findings(ends[0], &found, &whole);
-        waitpid(child, &state, 0);
+        do
+            got = waitpid(child, &state, 0);
+        while (got < 0 && errno == EINTR);
     }
     close(ends[0]);
     if (whole && found.version > 0)
@@ -106,6 +109,11 @@ static int child_can_open(const char *path, char *why, size_t bytes)
         snprintf(why, bytes, "no process to try %s in", path);
     else if (whole)
         snprintf(why, bytes, "%s", found.why);
+    else if (got < 0)
+        snprintf(why, bytes,
+                 "%s hangs, crashes or ends the process that opens it: which of these is unknown, "
+                 "because another part of this process reaped that one",
+                 path);
     else if (WIFSIGNALED(state))
         snprintf(why, bytes, "%s %s", path,
                  WTERMSIG(state) == SIGALRM ? "hangs when it is opened"

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "bench/health/deviation.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +132,8 @@ void fleet_close(fleet_nodes *fleet)
         close(fleet->own);
     if (fleet->agent > 0) {
         kill(fleet->agent, SIGTERM);
-        waitpid(fleet->agent, NULL, 0);
+        while (waitpid(fleet->agent, NULL, 0) < 0 && errno == EINTR)
+            continue;
     }
     free(fleet->nodes);
     free(fleet->silent);

@@ -104,14 +104,22 @@ static int process_drain(int from, uint64_t deadline_ns, char *output, size_t by
     }
 }
 
-/* Waits until the program ends. Returns 0, or -1 if it was late and has been killed. */
-static int process_reap(pid_t child, uint64_t deadline_ns, int is_late, int *state)
+typedef enum process_end {
+    PROCESS_ENDED,
+    PROCESS_LOST, /* another part of this process has its exit code */
+    PROCESS_LATE, /* and has been killed */
+} process_end;
+
+/* Waits until the program ends. */
+static process_end process_reap(pid_t child, uint64_t deadline_ns, int is_late, int *state)
 {
     enum { NAP_US = 500 };
     while (!is_late) {
         const pid_t ended = waitpid(child, state, WNOHANG);
-        if (ended == child || (ended < 0 && errno != EINTR))
-            return 0;
+        if (ended == child)
+            return PROCESS_ENDED;
+        if (ended < 0 && errno != EINTR)
+            return PROCESS_LOST;
         is_late = weir_clock_ns() >= deadline_ns;
         if (!is_late)
             usleep(NAP_US);
@@ -119,7 +127,7 @@ static int process_reap(pid_t child, uint64_t deadline_ns, int is_late, int *sta
     kill(-child, SIGKILL);
     while (waitpid(child, state, 0) < 0 && errno == EINTR)
         continue;
-    return -1;
+    return PROCESS_LATE;
 }
 
 weir_status weiri_process_run(const char *const *argv, int timeout_ms, char *output, size_t bytes,
@@ -137,11 +145,16 @@ weir_status weiri_process_run(const char *const *argv, int timeout_ms, char *out
     }
     uint64_t deadline_ns = weir_clock_ns() + (uint64_t)timeout_ms * 1000000;
     int late = process_drain(ends[0], deadline_ns, output, bytes) != 0;
-    late = process_reap(child, deadline_ns, late, &state) != 0;
+    const process_end end = process_reap(child, deadline_ns, late, &state);
     close(ends[0]);
-    if (late)
+    if (end == PROCESS_LATE)
         return weiri_fail(WEIR_ERR_TIMEOUT, "%s did not end within %d ms and was killed", argv[0],
                           timeout_ms);
+    if (end == PROCESS_LOST)
+        return weiri_fail(WEIR_ERR_SYSTEM,
+                          "%s ended, but its exit code is unknown: this process ignores SIGCHLD, "
+                          "or reaps every child; set SIGCHLD to SIG_DFL",
+                          argv[0]);
     if (!WIFEXITED(state))
         return weiri_fail(WEIR_ERR_SYSTEM, "%s was killed by signal %d", argv[0], WTERMSIG(state));
     if (WEXITSTATUS(state) == 127 && !*output)

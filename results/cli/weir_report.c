@@ -131,7 +131,8 @@ static void print_page(const void *context, FILE *file)
         results_complain("weir-report", "no gnuplot: the page has no plots; apt-get install "
                                         "gnuplot-nox");
     if (results_page_write(&page) != 0)
-        results_complain("weir-report", "gnuplot failed: some plots are missing");
+        results_complain("weir-report",
+                         "gnuplot failed, or its exit code is unknown: plots may be missing");
     results_plots_free(&plots);
 }
 

@@ -5,6 +5,7 @@
 #include "base/new_file.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,7 +173,10 @@ int results_plots_draw(results_plots *plots)
         _exit(3);
     }
     int status = 0;
-    return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? 0 : -1;
+    pid_t got = child;
+    while (child > 0 && (got = waitpid(child, &status, 0)) < 0 && errno == EINTR)
+        continue;
+    return got > 0 && status == 0 ? 0 : -1;
 }
 
 /* Replaces black by the page's text colour, for light and dark pages. */

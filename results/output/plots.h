@@ -48,7 +48,8 @@ void results_plots_line(results_plots *plots, const char *candidate, const char 
 void results_plots_mark(results_plots *plots, double x);
 void results_plots_end(results_plots *plots);
 
-/* Draws all plots. Returns 0, or -1 if gnuplot failed. */
+/* Draws all plots. Returns 0, or -1 if gnuplot failed, or another part of this process
+ * has its exit code. */
 int results_plots_draw(results_plots *plots);
 /* Copies a plot into the page. Returns 0, or -1 if it does not exist. */
 int results_plots_put(results_plots *plots, int number, FILE *page);

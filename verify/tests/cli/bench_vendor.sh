@@ -62,6 +62,24 @@ in_csv "--peer nccl:MODE measures no other mode" nccl:2.28.3 0
 run "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/libcrash.so"
 ends "a vendor library that crashes when it is opened ends the run with 3" 3
 says "a vendor library that crashes is reported" 'libcrash.so crashes when it is opened'
+cat >"$scratch/reaper.c" <<'END'
+#include <errno.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+pid_t waitpid(pid_t child, int *state, int flags)
+{
+    if (syscall(SYS_wait4, child, state, flags, 0) == 0)
+        return 0;
+    *state = 0;
+    errno = ECHILD;
+    return -1;
+}
+END
+"${MPICC:-mpicc}" -shared -fPIC -o "$scratch/reaper.so" "$scratch/reaper.c" || exit 3
+run env LD_PRELOAD="$scratch/reaper.so" "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/libcrash.so"
+ends "a vendor library whose trial another part of the process has reaped ends the run with 3" 3
+says "what could not be learnt is reported" 'libcrash.so hangs, crashes or ends .* is unknown'
 run "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/liblacks.so"
 ends "a vendor library that lacks a function ends the run with 3" 3
 says "a vendor library that lacks a function is reported with that function" \

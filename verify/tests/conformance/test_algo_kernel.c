@@ -458,6 +458,21 @@ static void test_a_program_ends_at_its_deadline(void **state)
                      WEIR_ERR_SYSTEM);
 }
 
+/* The kernel reaps the children of a process that ignores SIGCHLD, and keeps no exit code. */
+static void test_a_lost_exit_code_is_no_success(void **state)
+{
+    static const char *const fails[] = {"sh", "-c", "echo 'error: no'; exit 1", NULL};
+    char output[64];
+    int exit_code = -1;
+    (void)state;
+    void (*before)(int) = signal(SIGCHLD, SIG_IGN);
+    const weir_status status = weiri_process_run(fails, 20000, output, sizeof output, &exit_code);
+    signal(SIGCHLD, before);
+    assert_int_equal(status, WEIR_ERR_SYSTEM);
+    assert_int_equal(exit_code, -1);
+    assert_non_null(strstr(weir_last_error(), "sh ended, but its exit code is unknown"));
+}
+
 /* Compiling for a GPU needs none. */
 static void test_nvrtc_compiles_the_same_source(void **state)
 {
@@ -504,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_a_folder_of_others_is_refused),
         cmocka_unit_test(test_without_a_home_a_temporary_folder_serves),
         cmocka_unit_test(test_a_program_ends_at_its_deadline),
+        cmocka_unit_test(test_a_lost_exit_code_is_no_success),
         cmocka_unit_test(test_nvrtc_compiles_the_same_source),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
