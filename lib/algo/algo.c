@@ -4,6 +4,7 @@
  */
 #include "algo/algo.h"
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "coll/coll.h"
 #include "comm/gpu/gpu.h"
@@ -103,6 +104,22 @@ int weir_algo_contexts(const weir_algo *algo, const weir_comm *comm)
     return count;
 }
 
+static weir_status algo_check_buffers(const weir_algo *algo, const weir_comm *comm,
+                                      const weir_call *call)
+{
+    const weiri_contract *contract = weiri_contract_of((int)algo->collective);
+    const size_t longer = call->in_bytes > call->out_bytes ? call->in_bytes : call->out_bytes;
+    const weiri_buffers of = {call->in, call->out, call->in_bytes, call->out_bytes,
+                              longer / (size_t)weiri_contract_blocks(contract, comm->nranks)};
+    if (algo->is_builtin) /* weir_run checks it */
+        return WEIR_OK;
+    if (call->splits)
+        return weiri_contract_check_splits(call->splits, "algorithm ", algo->name,
+                                           weir_dtype_bytes(call->dtype), comm->nranks, &of);
+    return weiri_contract_check_buffers(contract, "algorithm ", algo->name, WEIRI_IN_PLACE_PLANS,
+                                        comm->rank, &of);
+}
+
 /* The checks that apply to algorithms of every kind. */
 static weir_status algo_check_call(const weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
@@ -119,7 +136,7 @@ static weir_status algo_check_call(const weir_algo *algo, weir_comm *comm, const
     if (call->stream && !comm->gpu && !comm->gpu_comm)
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: host memory takes no stream",
                           algo->name);
-    return WEIR_OK;
+    return algo_check_buffers(algo, comm, call);
 }
 
 static weir_status algo_check_gpu_call(weir_comm *comm, const weir_call *call)

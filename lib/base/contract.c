@@ -1,6 +1,8 @@
 /* The table of contract.h. */
 #include "base/contract.h"
 
+#include "base/error.h"
+
 #define RESULT WEIRI_AFTER_RESULT
 #define KEPT WEIRI_AFTER_KEPT
 #define UNDEFINED WEIRI_AFTER_UNDEFINED
@@ -13,6 +15,7 @@ const weiri_contract weiri_contracts[] = {
                              .reduces = 1,
                              .bus = WEIRI_BUS_TWICE_OTHERS,
                              .in_place = WEIRI_IN_PLACE_CALLS,
+                             .place = "in == out",
                              .out = {RESULT, RESULT},
                              .in_place_in = {RESULT, RESULT}},
     [WEIR_COLL_REDUCE_SCATTER] = {.name = "reduce_scatter",
@@ -23,6 +26,7 @@ const weiri_contract weiri_contracts[] = {
                                   .in_has_blocks = 1,
                                   .bus = WEIRI_BUS_OTHERS,
                                   .in_place = WEIRI_IN_PLACE_CALLS,
+                                  .place = "out == in + rank * count",
                                   .out = {RESULT, RESULT},
                                   .in_place_in = {UNDEFINED, UNDEFINED}},
     [WEIR_COLL_ALLGATHER] = {.name = "allgather",
@@ -32,6 +36,7 @@ const weiri_contract weiri_contracts[] = {
                              .out_has_blocks = 1,
                              .bus = WEIRI_BUS_OTHERS,
                              .in_place = WEIRI_IN_PLACE_CALLS,
+                             .place = "in == out + rank * count",
                              .out = {RESULT, RESULT},
                              .in_place_in = {KEPT, KEPT}},
     [WEIR_COLL_BROADCAST] = {.name = "broadcast",
@@ -41,6 +46,7 @@ const weiri_contract weiri_contracts[] = {
                              .has_root = 1,
                              .only_root_reads = 1,
                              .in_place = WEIRI_IN_PLACE_CALLS,
+                             .place = "in == out",
                              .out = {RESULT, RESULT},
                              .in_place_in = {KEPT, RESULT}},
     [WEIR_COLL_REDUCE] = {.name = "reduce",
@@ -50,6 +56,7 @@ const weiri_contract weiri_contracts[] = {
                           .reduces = 1,
                           .has_root = 1,
                           .in_place = WEIRI_IN_PLACE_CALLS,
+                          .place = "in == out",
                           .out = {RESULT, KEPT},
                           .in_place_in = {RESULT, KEPT}},
     [WEIR_COLL_ALLTOALL] = {.name = "alltoall",
@@ -60,6 +67,7 @@ const weiri_contract weiri_contracts[] = {
                             .out_has_blocks = 1,
                             .bus = WEIRI_BUS_OTHERS,
                             .in_place = WEIRI_IN_PLACE_PLANS,
+                            .place = "in == out",
                             .out = {RESULT, RESULT},
                             .in_place_in = {RESULT, RESULT}},
     [WEIR_COLL_ALLTOALLV] = {.name = "alltoallv",
@@ -82,3 +90,42 @@ const weiri_contract weiri_contracts[] = {
                          .out = {RESULT, RESULT},
                          .in_place_in = {UNDEFINED, UNDEFINED}},
 };
+
+static int ranges_overlap(uintptr_t a, size_t a_bytes, uintptr_t b, size_t b_bytes)
+{
+    return a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes;
+}
+
+static weir_status refuse_overlap(const char *kind, const char *name, const char *place,
+                                  const weiri_buffers *of)
+{
+    return weiri_fail(WEIR_ERR_INVALID, "%s%s: in and out %s; use two that do not overlap%s%s",
+                      kind, name, of->in == of->out ? "are the same buffer" : "overlap",
+                      place ? ", or " : "", place ? place : "");
+}
+
+weir_status weiri_contract_check_buffers(const weiri_contract *contract, const char *kind,
+                                         const char *name, weiri_in_place possible, int rank,
+                                         const weiri_buffers *of)
+{
+    const int can_be_in_place = contract->in_place >= possible;
+    if (!contract->name ||
+        !ranges_overlap((uintptr_t)of->in, of->in_bytes, (uintptr_t)of->out, of->out_bytes) ||
+        (can_be_in_place && weiri_contract_is_in_place(contract, rank, of)))
+        return WEIR_OK;
+    return refuse_overlap(kind, name, can_be_in_place ? contract->place : NULL, of);
+}
+
+weir_status weiri_contract_check_splits(const weir_splits *splits, const char *kind,
+                                        const char *name, size_t element_bytes, int nranks,
+                                        const weiri_buffers *of)
+{
+    for (int to = 0; to < nranks; to++)
+        for (int from = 0; from < nranks; from++)
+            if (ranges_overlap((uintptr_t)of->in + splits->send_displs[to] * element_bytes,
+                               splits->send_counts[to] * element_bytes,
+                               (uintptr_t)of->out + splits->recv_displs[from] * element_bytes,
+                               splits->recv_counts[from] * element_bytes))
+                return refuse_overlap(kind, name, NULL, of);
+    return WEIR_OK;
+}

@@ -51,6 +51,7 @@ typedef struct weiri_contract {
     int is_uneven;       /* each rank, or pair of ranks, has separate counts */
     weiri_bus bus;
     weiri_in_place in_place;
+    const char *place;                    /* "in == out": in place; NULL: it cannot be */
     weiri_after out[WEIRI_ROLES];         /* the output, in either placement */
     weiri_after in_place_in[WEIRI_ROLES]; /* in place: the input, except where the output is */
 } weiri_contract;
@@ -108,5 +109,39 @@ static inline int weiri_contract_out_is_input(const weiri_contract *contract)
 {
     return contract->in_has_blocks || !contract->out_has_blocks;
 }
+
+/* The buffers of a rank's call. */
+typedef struct weiri_buffers {
+    const char *in, *out;
+    size_t in_bytes, out_bytes; /* that are read, and written */
+    size_t block_bytes;
+} weiri_buffers;
+
+/* Whether buffers of at most so many bytes may overlap: 0 if they do not. */
+static inline int weiri_buffers_may_overlap(const void *in, const void *out, size_t bytes)
+{
+    return (uintptr_t)out - (uintptr_t)in + bytes - 1 < 2 * bytes - 1;
+}
+
+/* Whether they are placed as for a call in place. */
+static inline int weiri_contract_is_in_place(const weiri_contract *contract, int rank,
+                                             const weiri_buffers *of)
+{
+    return (uintptr_t)of->in + of->block_bytes * (size_t)weiri_contract_out_block(contract, rank) ==
+           (uintptr_t)of->out + of->block_bytes * (size_t)weiri_contract_in_block(contract, rank);
+}
+
+/* Fails, in the name of kind and name, if the buffers overlap; unless they are in place, and that
+ * is possible in calls (WEIRI_IN_PLACE_CALLS), or in plans at least. Collectives that weir does not
+ * know are not checked. */
+weir_status weiri_contract_check_buffers(const weiri_contract *contract, const char *kind,
+                                         const char *name, weiri_in_place possible, int rank,
+                                         const weiri_buffers *of);
+
+/* Fails if the blocks of an alltoallv overlap. Gaps between them may hold blocks of the other
+ * buffer. */
+weir_status weiri_contract_check_splits(const weir_splits *splits, const char *kind,
+                                        const char *name, size_t element_bytes, int nranks,
+                                        const weiri_buffers *of);
 
 #endif

@@ -75,6 +75,33 @@ static inline void task_derive(weiri_task *task, const weiri_coll *coll, const w
     task->memory = WEIRI_TASK_AS_GIVEN;
 }
 
+/* ------------------------------------------------- buffers that must not overlap */
+
+static weir_status call_check_buffers(const weir_comm *comm, const weir_call *call,
+                                      const weiri_buffers *of)
+{
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    return weiri_contract_check_buffers(contract, "weir_", contract->name, WEIRI_IN_PLACE_CALLS,
+                                        comm->rank, of);
+}
+
+/* The same for a call whose buffers have one block, or one for each rank. */
+static weir_status call_check_blocks(const weir_comm *comm, const weiri_task *task)
+{
+    const weir_call *call = task->call;
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    const size_t all = task->size_bytes, one = task->count_bytes;
+    weiri_buffers of = {.in = call->in, .out = call->out, .block_bytes = one};
+    if (WEIRI_LIKELY(contract->in_place == WEIRI_IN_PLACE_CALLS &&
+                     weiri_contract_is_in_place(contract, comm->rank, &of)))
+        return WEIR_OK;
+    if (weiri_contract_reads(contract, comm->rank, call->root))
+        of.in_bytes = contract->in_has_blocks ? all : one;
+    if (weiri_contract_writes(contract, comm->rank, call->root))
+        of.out_bytes = contract->out_has_blocks ? all : one;
+    return call_check_buffers(comm, call, &of);
+}
+
 /* ----------------------------------------------------- pairwise collectives */
 
 /* Pairwise calls may send or receive nothing, and then need no buffer: any valid pointer replaces
@@ -102,20 +129,13 @@ static inline void pair_fill(weiri_coll *coll, const weiri_task *task, int peer,
                                      1};
 }
 
-static weir_status call_refuse_in_place(const weir_call *call)
-{
-    if (WEIRI_UNLIKELY(call->in == call->out && call->in))
-        return call_refuse(call, "in and out are the same buffer; use two");
-    return WEIR_OK;
-}
-
 /* Fills the pairs from splits. The task's size becomes the larger one of the bytes sent and
  * received. */
 static weir_status task_fill_splits(weiri_coll *coll, weiri_task *task)
 {
     const weir_call *call = task->call;
     const weir_splits *splits = call->splits;
-    size_t sent = 0, received = 0, size = task->element_bytes, all = 0;
+    size_t sent = 0, received = 0, size = task->element_bytes, all = 0, end = 0;
     for (int peer = 0; peer < coll->nranks; peer++)
         all |= splits->send_counts[peer] | splits->send_displs[peer] | splits->recv_counts[peer] |
                splits->recv_displs[peer];
@@ -123,8 +143,12 @@ static weir_status task_fill_splits(weiri_coll *coll, weiri_task *task)
         return call_refuse(call, "a count or displacement is too large");
     for (int peer = 0; peer < coll->nranks; peer++) {
         size_t send = splits->send_counts[peer], recv = splits->recv_counts[peer];
+        const size_t send_end = send + splits->send_displs[peer];
+        const size_t recv_end = recv + splits->recv_displs[peer];
         sent += send * size;
         received += recv * size;
+        end = send_end > end ? send_end : end;
+        end = recv_end > end ? recv_end : end;
         pair_fill(coll, task, peer, send, splits->send_displs[peer], recv,
                   splits->recv_displs[peer]);
     }
@@ -134,7 +158,10 @@ static weir_status task_fill_splits(weiri_coll *coll, weiri_task *task)
     const weiri_pair *self = &coll->pairs[coll->rank];
     if (WEIRI_UNLIKELY(self->send_bytes != self->recv_bytes))
         return call_refuse(call, "this rank's counts for itself differ");
-    return WEIR_OK;
+    return WEIRI_UNLIKELY(weiri_buffers_may_overlap(call->in, call->out, end * size))
+               ? weiri_contract_check_splits(splits, "weir_", "alltoallv", size, coll->nranks,
+                                             &(weiri_buffers){.in = call->in, .out = call->out})
+               : WEIR_OK;
 }
 
 static int split_fits(uint64_t count, uint64_t displ, size_t elements)
@@ -186,7 +213,8 @@ static weir_status task_take_device_splits(weiri_coll *coll, weiri_task *task)
     if (WEIRI_UNLIKELY((call->in_bytes | call->out_bytes) >> WEIRI_SPLIT_BITS))
         return call_refuse(call, "a buffer is longer than any machine's memory");
     task->size_bytes = call->in_bytes > call->out_bytes ? call->in_bytes : call->out_bytes;
-    weir_status status = call_refuse_in_place(call);
+    const weiri_buffers of = {call->in, call->out, call->in_bytes, call->out_bytes, 0};
+    weir_status status = call_check_buffers(coll->comm, call, &of);
     return status == WEIR_OK && !coll->comm->gpu ? task_read_device_splits(coll, task) : status;
 }
 
@@ -198,8 +226,7 @@ static weir_status task_alltoallv(weiri_coll *coll, weiri_task *task)
     if (WEIRI_UNLIKELY(!s || !s->send_counts || !s->send_displs || !s->recv_counts ||
                        !s->recv_displs))
         return call_refuse(task->call, "counts and displacements are required");
-    weir_status status = call_refuse_in_place(task->call);
-    return WEIRI_LIKELY(status == WEIR_OK) ? task_fill_splits(coll, task) : status;
+    return task_fill_splits(coll, task);
 }
 
 static int is_peer_or_none(const weir_comm *comm, int peer)
@@ -210,6 +237,7 @@ static int is_peer_or_none(const weir_comm *comm, int peer)
 static weir_status call_check_sendrecv(const weir_comm *comm, const weir_call *call)
 {
     const int to = call->destination, from = call->source;
+    const size_t element_bytes = weir_dtype_bytes(call->dtype);
     if (WEIRI_UNLIKELY(!is_peer_or_none(comm, to) || !is_peer_or_none(comm, from)))
         return call_refuse(call, "destination or source is outside the communicator");
     if (WEIRI_UNLIKELY((to >= 0 && call->count && !call->in) ||
@@ -218,7 +246,11 @@ static weir_status call_check_sendrecv(const weir_comm *comm, const weir_call *c
     if (WEIRI_UNLIKELY((to == comm->rank) != (from == comm->rank) ||
                        (from == comm->rank && call->count != call->recv_count)))
         return call_refuse(call, "a rank that sends to itself receives the same from itself");
-    return call_refuse_in_place(call);
+    const weiri_buffers of = {.in = call->in,
+                              .out = call->out,
+                              .in_bytes = to >= 0 ? call->count * element_bytes : 0,
+                              .out_bytes = from >= 0 ? call->recv_count * element_bytes : 0};
+    return call_check_buffers(comm, call, &of);
 }
 
 static weir_status task_sendrecv(weiri_coll *coll, const weiri_task *task)
@@ -246,15 +278,14 @@ static weir_status task_sendrecv(weiri_coll *coll, const weiri_task *task)
 static weir_status task_alltoall(weiri_coll *coll, const weiri_task *task)
 {
     const size_t bytes = task->count_bytes;
-    weir_status status = call_refuse_in_place(task->call);
-    for (int peer = 0; peer < coll->nranks && status == WEIR_OK; peer++)
+    for (int peer = 0; peer < coll->nranks; peer++)
         coll->pairs[peer] = (weiri_pair){weiri_in_at(task, (size_t)peer * bytes),
                                          weiri_out_at(task, (size_t)peer * bytes),
                                          bytes,
                                          bytes,
                                          1,
                                          1};
-    return status;
+    return WEIR_OK;
 }
 
 /* Checks what the collective needs beyond call_check, and fills the task. */
@@ -277,6 +308,10 @@ static inline weir_status task_make(weir_comm *comm, const weir_call *call, weir
                        ((!call->in && weiri_contract_reads(contract, comm->rank, call->root)) ||
                         (!call->out && weiri_contract_writes(contract, comm->rank, call->root)))))
         return call_refuse(call, "a buffer is NULL");
+    if (WEIRI_UNLIKELY(weiri_buffers_may_overlap(call->in, call->out, task->size_bytes)))
+        status = call_check_blocks(comm, task);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
     return call->collective == WEIR_COLL_ALLTOALL && call->count ? task_alltoall(*own, task)
                                                                  : WEIR_OK;
 }

@@ -670,10 +670,10 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
 /*
  * Every rank of comm calls every collective, in the same order, with the same count, data type,
  * operation and root; for alltoallv and sendrecv the counts must match pairwise. Counts are in
- * elements. Any count, 0 included, and any alignment is allowed. in and out do not
- * overlap, or are placed as the function's comment says for "in place". Out of place, in is not
- * changed. After a call in place, input that is no part of out is undefined; docs/user/buffers.md
- * has a table of what a caller keeps.
+ * elements. Any count, 0 included, and any alignment is allowed. in and out do not overlap, or are
+ * placed as the function's comment says for "in place"; all else is refused (WEIR_ERR_INVALID). Out
+ * of place, in is not changed. After a call in place, input that is no part of out is undefined;
+ * docs/user/buffers.md has a table of what a caller keeps.
  *
  * Host backend: the call blocks until out is complete and in may be written again; stream is
  * NULL. CUDA backend: the buffers are memory of the communicator's GPU, and undersized ones are

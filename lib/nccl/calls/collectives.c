@@ -219,6 +219,20 @@ static void star_transfer_all(star *all, int rank, int nranks)
         star_transfer(all, !all->root_sends, all->own, all->root);
 }
 
+/* The root's buffers are those of an allgather, or of a reduce_scatter. */
+static weir_status star_check_buffers(const star *all, const char *name, int rank, int nranks)
+{
+    const weiri_contract *contract =
+        weiri_contract_of(all->root_sends ? WEIR_COLL_REDUCE_SCATTER : WEIR_COLL_ALLGATHER);
+    const size_t blocks_bytes = (size_t)nranks * all->block_bytes;
+    const weiri_buffers gather = {all->own, all->blocks, all->block_bytes, blocks_bytes,
+                                  all->block_bytes};
+    const weiri_buffers scatter = {all->blocks, all->own, blocks_bytes, all->block_bytes,
+                                   all->block_bytes};
+    return weiri_contract_check_buffers(contract, "", name, WEIRI_IN_PLACE_CALLS, rank,
+                                        all->root_sends ? &scatter : &gather);
+}
+
 static ncclResult_t run_star(star *all, const char *name)
 {
     weiri_nccl_comm *comm = weiri_nccl_enter(all->handle);
@@ -239,6 +253,8 @@ static ncclResult_t run_star(star *all, const char *name)
         return weiri_nccl_refuse(weiri_nccl_fail(
             ncclInvalidArgument, "%s: root, type, count or a buffer is out of range", name));
     all->block_bytes = all->count * weir_dtype_bytes((weir_dtype)all->datatype);
+    if (rank == all->root && star_check_buffers(all, name, rank, nranks) != WEIR_OK)
+        return weiri_nccl_refuse(weiri_nccl_result(WEIR_ERR_INVALID));
     ncclGroupStart();
     if (all->count) /* of empty blocks it cannot be determined which is in place */
         star_transfer_all(all, rank, nranks);

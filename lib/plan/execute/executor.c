@@ -4,8 +4,9 @@
  */
 #include "plan/execute/executor.h"
 
-#include "base/words.h"
+#include "base/contract.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "coll/coll.h"
 #include "comm/monitor/monitor.h"
 
@@ -82,6 +83,20 @@ void weiri_executor_free(weir_executor *executor)
 
 /* -------------------------------------------------------------------- runs */
 
+static weir_status check_buffers(const weir_executor *executor, const weir_plan *plan,
+                                 const weir_call *call)
+{
+    const weiri_contract *contract = weiri_contract_of(plan->collective);
+    const size_t longer = call->in_bytes > call->out_bytes ? call->in_bytes : call->out_bytes;
+    if (WEIRI_LIKELY(!weiri_buffers_may_overlap(call->in, call->out, longer)))
+        return WEIR_OK;
+    const weiri_buffers of = {call->in, call->out, call->in ? call->in_bytes : 0,
+                              call->out ? call->out_bytes : 0,
+                              longer / (size_t)weiri_contract_blocks(contract, plan->nranks)};
+    return weiri_contract_check_buffers(contract, "", plan->file, WEIRI_IN_PLACE_PLANS,
+                                        executor->comm->rank, &of);
+}
+
 static weir_status check_call(const weir_executor *executor, const weir_plan *plan,
                               const weir_call *call)
 {
@@ -103,7 +118,7 @@ static weir_status check_call(const weir_executor *executor, const weir_plan *pl
         call->out_bytes == 0 || contract->out[WEIRI_ROLE_OTHER] != WEIRI_AFTER_RESULT;
     if ((!call->in && !without_in) || (!call->out && !without_out))
         return weiri_fail(WEIR_ERR_INVALID, "%s: a buffer is NULL", plan->file);
-    return WEIR_OK;
+    return check_buffers(executor, plan, call);
 }
 
 /* Counts a call that is about to run. */
