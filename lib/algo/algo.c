@@ -227,7 +227,7 @@ static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const wei
     status = algo->is_builtin ? algo->ops->launch(algo->state, context, comm, call)
                               : algo_launch_own(algo, context, comm, call);
     return status == WEIR_OK && weiri_comm_was_aborted(comm)
-               ? weiri_comm_fail_call(comm, "weir_algo_execute")
+               ? weiri_comm_fail_ended(comm, "weir_algo_execute")
                : status;
 }
 

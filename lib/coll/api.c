@@ -30,12 +30,13 @@ static int call_survives_abort(const weir_comm *comm)
     return comm->aborts_locally && weir_load_acquire(comm->guard.abort_word) == WEIRI_ABORT_ASKED;
 }
 
-static __attribute__((noinline)) weir_status call_fail_aborted(weir_comm *comm,
-                                                               const weir_call *call)
+static __attribute__((noinline)) weir_status
+call_fail_aborted(weir_comm *comm, const weir_call *call,
+                  weir_status (*fail)(weir_comm *comm, const char *function))
 {
     char function[32];
     snprintf(function, sizeof function, "weir_%s", weir_collective_name(call->collective));
-    return weiri_comm_fail_call(comm, function);
+    return fail(comm, function);
 }
 
 /* The checks that all collectives have in common. */
@@ -48,7 +49,7 @@ static inline weir_status call_check(weir_comm *comm, const weir_call *call, siz
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
     if (WEIRI_UNLIKELY(weiri_comm_is_aborted(comm)) && !call_survives_abort(comm))
-        return call_fail_aborted(comm, call);
+        return call_fail_aborted(comm, call, weiri_comm_fail_call);
     if (WEIRI_UNLIKELY(!element_bytes || (unsigned)call->op >= WEIR_OP_COUNT))
         return call_refuse(call, "unknown data type or operation");
     if (WEIRI_UNLIKELY(call->stream && !comm->gpu))
@@ -441,7 +442,7 @@ weir_status weir_run(weir_comm *comm, const weir_call *call)
         status = task_start(coll, &task);
     return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm) &&
                           !call_survives_abort(comm))
-               ? call_fail_aborted(comm, call)
+               ? call_fail_aborted(comm, call, weiri_comm_fail_ended)
                : status;
 }
 

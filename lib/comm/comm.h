@@ -49,6 +49,8 @@ enum {
     /* WEIR_ABORTED_BY_KERNEL: a kernel of this rank failed; its wait record has the cause */
     WEIRI_ABORT_FAILED = WEIR_ABORTED_BY_KERNEL + 1, /* a wait or a call of a rank failed */
     WEIRI_ABORT_DEATH,                               /* plus the rank whose process has ended */
+    /* Plus the rank whose call has a buffer that is not all there. */
+    WEIRI_ABORT_BUFFER = WEIRI_ABORT_DEATH + WEIR_RANKS_MAX,
 };
 
 /* The initial value for weiri_hash_bytes. */
@@ -269,6 +271,13 @@ weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function)
 /* The same for a call, which reports why a kernel of this rank failed, if one did. */
 weir_status weiri_comm_fail_call(weir_comm *comm, const char *function);
 
+/* The same for a call that was under way when the communicator was aborted. */
+weir_status weiri_comm_fail_ended(weir_comm *comm, const char *function);
+
+/* If the communicator was aborted because of a rank's buffer, sets the error line, which ends with
+ * where, and returns WEIR_ERR_INVALID on that rank, WEIR_ERR_ABORTED on others. Else WEIR_OK. */
+weir_status weiri_comm_fail_buffer(const weir_comm *comm, const char *where);
+
 /* Checks that a function may use the communicator: it was not aborted, and this process created it.
  */
 static inline weir_status weiri_comm_admit(weir_comm *comm, const char *function)
@@ -306,11 +315,14 @@ int weiri_comm_node_rank(const weir_comm *comm, int rank);
 /* Returns 1 if this rank maps memory of another rank. */
 int weiri_comm_maps(const weir_comm *comm, int rank);
 
-/* Ends every wait of every rank. reason is a value of the abort word; a dead rank in it is numbered
- * as in the parent. Local. */
+/* Ends every wait of every rank. reason is a value of the abort word; a rank in it is numbered as
+ * in the parent. Local. */
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason);
 /* The same on this node only, when the other nodes already know. */
 void weiri_comm_abort_node(weir_comm *comm, uint64_t reason);
+/* The same because the memory of a rank's buffer does not permit an access of its whole length.
+ * Returns what that rank's, or another rank's, call returns. Local. */
+weir_status weiri_comm_abort_for_buffer(weir_comm *comm, int rank);
 /* For a failure that only this rank has detected: logs the last error, ends the waits of all ranks,
  * and returns status. Local. */
 weir_status weiri_comm_give_up(weir_comm *comm, weir_status status);

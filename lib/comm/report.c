@@ -168,6 +168,12 @@ weir_status weiri_comm_fail_call(weir_comm *comm, const char *function)
                : weiri_comm_fail_aborted(comm, function);
 }
 
+weir_status weiri_comm_fail_ended(weir_comm *comm, const char *function)
+{
+    const weir_status status = weiri_comm_fail_buffer(comm, function);
+    return status == WEIR_OK ? weiri_comm_fail_call(comm, function) : status;
+}
+
 void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration)
 {
     if (!comm || weiri_comm_is_forked(comm))

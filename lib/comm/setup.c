@@ -4,12 +4,19 @@
 
 #include "base/error.h"
 
+#include <stdio.h>
+
 weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function)
 {
+    const uint64_t reason = weir_load_acquire(comm->guard.abort_word);
+    char why[64] = "";
+    if (reason >= WEIRI_ABORT_BUFFER)
+        snprintf(why, sizeof why, " because of a bad buffer of rank %d",
+                 (int)(reason - WEIRI_ABORT_BUFFER));
     return weiri_fail(WEIR_ERR_ABORTED,
-                      "rank %d: %s: the communicator was aborted, so it can only be queried "
+                      "rank %d: %s: the communicator was aborted%s, so it can only be queried "
                       "(weir_comm_check, weir_comm_report) and destroyed; create another one",
-                      comm->rank, function);
+                      comm->rank, function, why);
 }
 
 static int setup_has_ended(void *opaque)

@@ -107,7 +107,7 @@ static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited,
         if (!wait_has_settled(waiter))
             return WEIR_OK;
         uint64_t reason = weir_load_acquire(comm->guard.abort_word);
-        if (reason < WEIRI_ABORT_DEATH)
+        if (reason < WEIRI_ABORT_DEATH || reason >= WEIRI_ABORT_BUFFER)
             return WEIR_ERR_ABORTED;
         *dead = (int)(reason - WEIRI_ABORT_DEATH);
         return WEIR_ERR_PEER;
@@ -137,6 +137,7 @@ static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, cons
 {
     char text[WAIT_TEXT_BYTES];
     int rank = weiri_comm_parent_rank(comm, comm->rank);
+    weir_status because;
     const char *why =
         comm->parent && comm->parent->internode ? comm->parent->internode->failure : "";
     if (status == WEIR_ERR_PEER)
@@ -144,6 +145,8 @@ static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, cons
     else if (status == WEIR_ERR_TIMEOUT)
         weiri_fail(status, "rank %d: deadline of %llu ms passed; %s", rank,
                    (unsigned long long)(comm->guard.timeout_ns / 1000000), where);
+    else if ((because = weiri_comm_fail_buffer(comm, where)) != WEIR_OK)
+        status = because;
     else
         weiri_fail(status, "rank %d: the communicator was aborted%s%s; %s", rank, *why ? ": " : "",
                    why, where);
@@ -216,6 +219,32 @@ void weir_comm_abort(weir_comm *comm)
 {
     if (comm && !weiri_comm_is_forked(comm))
         weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
+}
+
+weir_status weiri_comm_fail_buffer(const weir_comm *comm, const char *where)
+{
+    const uint64_t cause = weir_load_acquire(comm->guard.abort_word);
+    const int own = weiri_comm_parent_rank(comm, comm->rank);
+    if (cause < WEIRI_ABORT_BUFFER)
+        return WEIR_OK;
+    const int rank = (int)(cause - WEIRI_ABORT_BUFFER);
+    char whose[96] = "bad buffer: ";
+    if (rank != own)
+        snprintf(whose, sizeof whose,
+                 "the communicator was aborted because of a bad buffer of rank %d: ", rank);
+    return weiri_fail(
+        rank == own ? WEIR_ERR_INVALID : WEIR_ERR_ABORTED,
+        "rank %d: %sit is shorter than the counts of its call say, not mapped, or does "
+        "not permit the access%s; %s",
+        own, whose, comm->xpmem ? " (with WEIR_XPMEM=0 it may be a device driver's)" : "", where);
+}
+
+weir_status weiri_comm_abort_for_buffer(weir_comm *comm, int rank)
+{
+    const uint64_t never = 0;
+    const int number = weiri_comm_parent_rank(comm, rank);
+    weiri_comm_abort_for(comm, WEIRI_ABORT_BUFFER + (uint64_t)number);
+    return weiri_comm_wait_slow(comm, &never, 1, rank, "access to a buffer");
 }
 
 weir_status weiri_comm_give_up(weir_comm *comm, weir_status status)

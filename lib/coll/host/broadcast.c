@@ -155,7 +155,7 @@ static weir_status broadcast_claim(weiri_coll *coll, const weiri_task *task, uin
                          : weiri_peer_copy_read(coll->comm, peer, address + at,
                                                 weiri_out_at(task, at), bytes);
     }
-    return weiri_comm_give_up(coll->comm, status);
+    return status;
 }
 
 /* The root's part, when its descriptor is published. */

@@ -108,6 +108,17 @@ weir_status weiri_internode_await(weiri_internode *internode, int rank, const ch
     return message_await_word(internode, &peer->words->arrived, peer->taken + 1, rank, phase);
 }
 
+/* The same because a rank's memory cannot be sent or written. An earlier abort has another reason.
+ */
+static weir_status message_give_up_buffer(weiri_internode *internode, int rank, const char *text)
+{
+    weiri_comm_abort_for(internode->local, WEIRI_ABORT_BUFFER + (uint64_t)rank);
+    const weir_status status = weiri_comm_fail_buffer(internode->local, text);
+    return status == WEIR_OK ? weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted",
+                                          internode->parent->rank)
+                             : status;
+}
+
 /* Aborts the communicator after the network has rejected an operation to a rank; returns status. If
  * that rank has died, all ranks get to know it. */
 static weir_status message_give_up(weiri_internode *internode, int rank, weir_status status)
@@ -115,6 +126,9 @@ static weir_status message_give_up(weiri_internode *internode, int rank, weir_st
     const int is_dead = status == WEIR_ERR_PEER && weiri_internode_is_lost(internode, rank);
     char text[256];
     snprintf(text, sizeof text, "%s", weir_last_error());
+    if (internode->net->lacks_memory || internode->peers[rank].endpoint->failed == WEIR_ERR_INVALID)
+        return message_give_up_buffer(
+            internode, internode->net->lacks_memory ? internode->parent->rank : rank, text);
     weiri_comm_abort_for(internode->local,
                          is_dead ? WEIRI_ABORT_DEATH + (uint64_t)rank : WEIRI_ABORT_FAILED);
     if (is_dead)

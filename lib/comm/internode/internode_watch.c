@@ -69,6 +69,9 @@ static void watch_check(weiri_internode *internode, weir_status failed)
 {
     const weiri_internode_links *links = internode->links;
     int cannot_connect = internode->net->failed != WEIR_OK;
+    if (internode->net->lacks_memory)
+        weiri_comm_abort_node(internode->local,
+                              WEIRI_ABORT_BUFFER + (uint64_t)internode->parent->rank);
     for (int i = 0; i < links->count; i++) {
         const weiri_internode_peer *peer = &internode->peers[links->ranks[i]];
         uint64_t reason = weir_load_acquire(&peer->words->abort);
@@ -76,6 +79,8 @@ static void watch_check(weiri_internode *internode, weir_status failed)
             internode->aborted = 1;
             weiri_comm_abort_node(internode->local, reason);
         }
+        if (peer->endpoint->failed == WEIR_ERR_INVALID) /* it could not send from a buffer */
+            weiri_comm_abort_node(internode->local, WEIRI_ABORT_BUFFER + (uint64_t)links->ranks[i]);
         if (watch_has_failed(peer) && !internode->lost_ns) {
             internode->lost_ns = weir_clock_ns();
             internode->lost = links->ranks[i];
@@ -97,7 +102,8 @@ static void watch_poll(weiri_internode *internode)
 {
     int moved = 0;
     weir_status status = internode->net->ops->progress(internode->net, &moved);
-    if (moved || status != WEIR_OK || ++internode->polls % POLLS_PER_CHECK == 0)
+    if (moved || status != WEIR_OK || internode->net->lacks_memory ||
+        ++internode->polls % POLLS_PER_CHECK == 0)
         watch_check(internode, status);
 }
 

@@ -21,14 +21,17 @@ static inline weiri_desc weiri_peer_copy_describe(const weir_comm *comm, const v
     return (weiri_desc){0, WEIRI_GENERATION_UNREGISTERED, (uint64_t)(uintptr_t)pointer};
 }
 
-/* Copy bytes from or to a rank's unregistered memory at an address of its process. WEIR_ERR_PEER if
- * it cannot be read or written any more. */
-weir_status weiri_peer_copy_read(const weir_comm *comm, int rank, uint64_t address, void *to,
+/* Copy bytes from or to a rank's unregistered memory at an address of its process. If that fails,
+ * the communicator is aborted: because of the rank whose memory cannot be accessed, which may be
+ * this one, or whose process has ended. */
+weir_status weiri_peer_copy_read(weir_comm *comm, int rank, uint64_t address, void *to,
                                  size_t bytes);
-weir_status weiri_peer_copy_write(const weir_comm *comm, int rank, uint64_t address,
-                                  const void *from, size_t bytes);
+weir_status weiri_peer_copy_write(weir_comm *comm, int rank, uint64_t address, const void *from,
+                                  size_t bytes);
 
-/* Writes likewise into a process whose id the caller knows. The ranks are for the error line. */
+/* Writes into a process whose id the caller knows. The ranks are for the error line.
+ * WEIR_ERR_INVALID if memory of either rank cannot be accessed; WEIR_ERR_PEER if the process has
+ * ended; WEIR_ERR_SYSTEM. */
 weir_status weiri_peer_copy_to_process(int own_rank, int rank, int pid, uint64_t address,
                                        const void *from, size_t bytes);
 

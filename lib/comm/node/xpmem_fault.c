@@ -124,9 +124,5 @@ weir_status weiri_xpmem_report_lost(weir_comm *comm)
             return status;
         nanosleep(&pause, NULL);
     }
-    weiri_fail(WEIR_ERR_PEER,
-               "rank %d: a buffer of rank %d is not memory that other ranks can attach: nothing is "
-               "mapped at its address, or a device driver's memory; WEIR_XPMEM=0 avoids attaching",
-               comm->rank, weiri_comm_parent_rank(comm, rank));
-    return weiri_comm_give_up(comm, WEIR_ERR_PEER);
+    return weiri_comm_abort_for_buffer(comm, rank);
 }

@@ -700,7 +700,10 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  *
  * Errors: WEIR_ERR_INVALID for arguments that are wrong on this rank; WEIR_ERR_MISMATCH if the
  * counts of a pair differ (alltoallv, sendrecv); WEIR_ERR_TIMEOUT; WEIR_ERR_ABORTED;
- * WEIR_ERR_PEER. After any of the last four the communicator is aborted.
+ * WEIR_ERR_PEER. After any of the last four the communicator is aborted. So it is where the system
+ * finds that a buffer is not mapped over its whole length, or is read-only: the rank that passed it
+ * gets WEIR_ERR_INVALID, and the other ranks WEIR_ERR_ABORTED with the number of that rank. (A copy
+ * that the rank itself executes raises SIGSEGV.)
  */
 
 /* The collectives. The comments give the name that weir_collective_name returns. */

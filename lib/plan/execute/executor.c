@@ -177,7 +177,7 @@ weir_status weir_executor_run_call(weir_executor *executor, const weir_plan *pla
         return status;
     status = weiri_plan_context_run(executor, context, call);
     return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm))
-               ? weiri_comm_fail_call(comm, "weir_executor_run")
+               ? weiri_comm_fail_ended(comm, "weir_executor_run")
                : status;
 }
 

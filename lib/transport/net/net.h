@@ -73,6 +73,8 @@ typedef struct weiri_net {
     weir_status (*used)(void *context, struct weiri_endpoint *endpoint);
     void *context;
     weir_status failed; /* WEIR_OK, or why no more peers can connect; progress returns it, too */
+    int lacks_memory;   /* 1: memory given to put_from or land cannot be accessed. An endpoint that
+                           had to send it has failed with WEIR_ERR_INVALID, as its peer's does */
 } weiri_net;
 
 /* This rank's end of the path to one peer. The first member of the transport's own struct. All

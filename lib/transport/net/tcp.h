@@ -298,6 +298,8 @@ weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *endpoint, const char *from, 
                                 const weiri_tcp_key *key, uint64_t to, uint64_t bytes);
 weir_status weiri_tcp_queue_signal(weiri_tcp_endpoint *endpoint, const weiri_tcp_key *key,
                                    uint64_t to, uint64_t value);
+/* Writes the rest of a frame that is written in part, with zeros for memory that is not there. */
+void weiri_tcp_finish_frame(weiri_tcp_stream *stream);
 /* Queues a bye frame after everything else; text is truncated to fit. */
 weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *endpoint, weir_status status, const char *text);
 /* Adds an empty item at the end of a stream's queue. NULL if there is no memory. */

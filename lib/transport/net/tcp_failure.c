@@ -7,7 +7,10 @@
 #include "base/error.h"
 #include <weir/target.h>
 
+#include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Drops what is queued. */
@@ -28,6 +31,24 @@ void weiri_tcp_hang_up(weiri_tcp_endpoint *end)
     }
 }
 
+/* Lets the peer read the bye frame: what it sent, and nobody has read, would make the system reset
+ * the connection. */
+static void stream_await_end(const weiri_tcp_stream *stream)
+{
+    enum { LONGEST_MS = 1000 };
+    const uint64_t end_ns = weir_clock_ns() + (uint64_t)LONGEST_MS * 1000000u;
+    char scratch[4096];
+    ssize_t got = 1;
+    shutdown(stream->fd, SHUT_WR);
+    while (got != 0 && weir_clock_ns() < end_ns) {
+        got = recv(stream->fd, scratch, sizeof scratch, MSG_DONTWAIT);
+        if (got < 0 && errno != EAGAIN && errno != EINTR)
+            return;
+        if (got < 0)
+            poll(&(struct pollfd){.fd = stream->fd, .events = POLLIN}, 1, 10);
+    }
+}
+
 void weiri_tcp_fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
 {
     int moved;
@@ -38,10 +59,14 @@ void weiri_tcp_fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
     weiri_tcp_drop_call(end->call);
     end->call = NULL;
     weiri_tcp_stream *first = end->streams[0];
+    if (end->base.net->lacks_memory && end->is_connected && first->fd >= 0)
+        weiri_tcp_finish_frame(first); /* so that the bye frame can follow */
     if (end->is_connected && !end->has_left && first->fd >= 0 && first->head_sent == 0) {
         stream_drop_items(first); /* replaced by the bye frame */
         if (weiri_tcp_queue_bye(end, status, weir_last_error()) == WEIR_OK)
             weiri_tcp_write(end, &moved);
+        if (end->base.net->lacks_memory)
+            stream_await_end(first);
     }
     weiri_tcp_hang_up(end);
 }

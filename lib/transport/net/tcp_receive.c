@@ -158,7 +158,8 @@ static weir_status do_bye(weiri_tcp_stream *stream, const weiri_tcp_frame *frame
     memcpy(text, said, frame->value);
     text[frame->value] = '\0';
     weiri_text_clean(text, frame->value + 1);
-    return weiri_fail(WEIR_ERR_PEER, "rank %d at %s failed: %s", end->base.peer, end->where, text);
+    return weiri_fail((int)frame->to == WEIR_ERR_INVALID ? WEIR_ERR_INVALID : WEIR_ERR_PEER,
+                      "rank %d at %s failed: %s", end->base.peer, end->where, text);
 }
 
 /* Bytes that must follow the header in the buffer before the frame can be processed; SIZE_MAX if
@@ -295,6 +296,27 @@ static weir_status stream_process(weiri_tcp_stream *stream)
     return status;
 }
 
+static ssize_t receive_parts(const weiri_tcp_stream *stream, struct iovec *parts, int nparts)
+{
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
+    ssize_t had;
+    do
+        had = nparts == 1 ? recv(stream->fd, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT)
+                          : recvmsg(stream->fd, &message, MSG_DONTWAIT);
+    while (had < 0 && errno == EINTR);
+    return had;
+}
+
+/* The caller's memory is not there: what belongs into it is dropped. */
+static ssize_t receive_without(const weiri_tcp_stream *stream, struct iovec *part)
+{
+    char dropped[4096];
+    stream->endpoint->base.net->lacks_memory = 1;
+    part->iov_base = dropped;
+    part->iov_len = part->iov_len < sizeof dropped ? part->iov_len : sizeof dropped;
+    return receive_parts(stream, part, 1);
+}
+
 /* One system call, which reads *got bytes; sets *is_dry if no more data are available. */
 static weir_status tcp_read_once(weiri_tcp_stream *stream, size_t *got, int *is_dry)
 {
@@ -313,12 +335,11 @@ static weir_status tcp_read_once(weiri_tcp_stream *stream, size_t *got, int *is_
         parts[nparts++] =
             (struct iovec){stream->in + stream->in_end,
                            payload ? WEIRI_TCP_AHEAD_BYTES : sizeof stream->in - stream->in_end};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
-    ssize_t had;
-    do
-        had = nparts == 1 ? recv(stream->fd, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT)
-                          : recvmsg(stream->fd, &message, MSG_DONTWAIT);
-    while (had < 0 && errno == EINTR);
+    ssize_t had = receive_parts(stream, parts, nparts);
+    if (had < 0 && errno == EFAULT && payload > 0) {
+        nparts = 1;
+        had = receive_without(stream, parts);
+    }
     if (had < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return WEIR_OK;
     if (had <= 0)

@@ -4,9 +4,11 @@
  */
 #include "transport/net/tcp.h"
 
+#include "base/error.h"
 #include <weir/target.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -92,6 +94,44 @@ static weir_status tcp_gather(weiri_tcp_stream *stream, struct iovec *parts, int
     return status;
 }
 
+static ssize_t send_parts(const weiri_tcp_stream *stream, struct iovec *parts, int nparts)
+{
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
+    ssize_t put;
+    do
+        put = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (put < 0 && errno == EINTR);
+    return put;
+}
+
+/* The rest of a frame whose payload is not there: zeros. */
+static ssize_t send_zeros(const weiri_tcp_stream *stream, size_t bytes)
+{
+    static char zeros[4096];
+    struct iovec part = {zeros, bytes < sizeof zeros ? bytes : sizeof zeros};
+    return send_parts(stream, &part, 1);
+}
+
+void weiri_tcp_finish_frame(weiri_tcp_stream *stream)
+{
+    enum { LONGEST_MS = 1000 };
+    const uint64_t end_ns = weir_clock_ns() + (uint64_t)LONGEST_MS * 1000000u;
+    while (stream->count > 0 && stream->head_sent > 0 && weir_clock_ns() < end_ns) {
+        struct iovec parts[2];
+        int nparts = 0;
+        add_parts(weiri_tcp_item_at(stream, 0), stream->head_sent, parts, &nparts);
+        ssize_t put = send_parts(stream, parts, 1);
+        if (put < 0 && errno == EFAULT)
+            put = send_zeros(stream, parts[0].iov_len);
+        if (put < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+            return;
+        if (put < 0)
+            poll(&(struct pollfd){.fd = stream->fd, .events = POLLOUT}, 1, 10);
+        else
+            stream_note_written(stream, (size_t)put);
+    }
+}
+
 /* One system call; *taken is the number of bytes written, 0 if nothing can be written now. */
 static weir_status write_once(weiri_tcp_stream *stream, size_t *taken)
 {
@@ -102,11 +142,15 @@ static weir_status write_once(weiri_tcp_stream *stream, size_t *taken)
     weir_status status = tcp_gather(stream, parts, &nparts, &offered);
     if (status != WEIR_OK || nparts == 0)
         return status;
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
-    ssize_t put;
-    do
-        put = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (put < 0 && errno == EINTR);
+    ssize_t put = send_parts(stream, parts, nparts);
+    if (put < 0 && errno == EFAULT && nparts > 1) /* what precedes the memory that is not there */
+        put = send_parts(stream, parts, 1);
+    if (put < 0 && errno == EFAULT) {
+        stream->endpoint->base.net->lacks_memory = 1;
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "not all of the memory that rank %d sends to rank %d can be read",
+                          stream->endpoint->job.rank, stream->endpoint->base.peer);
+    }
     if (put >= 0) {
         stream_note_written(stream, (size_t)put);
         stream->is_full = (size_t)put < offered;

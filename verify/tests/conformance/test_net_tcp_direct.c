@@ -6,6 +6,7 @@
 #include "transport/net/tcp.h"
 #include "verify/tests/conformance/net_conformance.h"
 
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 /* ------------------------------------------------------------- redirected puts */
@@ -86,6 +87,38 @@ static void redirect_puts(net_side *side, int *failures)
     weir_boot_barrier(side->boot);
 }
 
+/* Rank 0 redirects a put to memory whose second half cannot be written: that part is dropped, and
+ * what follows the put arrives. */
+static void redirect_nowhere(net_side *side, int *failures)
+{
+    enum { LENGTH = 128 << 10 }; /* one frame */
+    static char data[LENGTH];
+    weiri_endpoint *end = side->ends[1 - side->rank];
+    char *there = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    EXPECT(failures, there != MAP_FAILED && !mprotect(there + LENGTH / 2, LENGTH / 2, PROT_NONE));
+    EXPECT_OK(failures, net_barrier(side));
+    weiri_net_lock(side->net);
+    if (side->rank == 0)
+        side->ops->land(end, side->mem, net_destination(1), LENGTH, there);
+    weiri_net_unlock(side->net);
+    EXPECT_OK(failures, net_barrier(side));
+    EXPECT_OK(failures, weir_boot_barrier(side->boot));
+    if (side->rank == 1) {
+        weiri_net_lock(side->net);
+        EXPECT_OK(failures,
+                  side->ops->put_from(end, data, &side->keys[0], net_destination(1), LENGTH));
+        weiri_net_unlock(side->net);
+        EXPECT_OK(failures, net_signal(side, end, 1, 1));
+    } else {
+        EXPECT_OK(failures, net_await(side, net_word(side, 1, 1), 1));
+        EXPECT(failures, side->ops->landed(end, side->mem, net_destination(1)));
+        EXPECT(failures, side->net->lacks_memory);
+    }
+    EXPECT_OK(failures, net_barrier(side));
+    weir_boot_barrier(side->boot);
+}
+
 /* Rank 1 reads nothing, so that rank 0's sockets fill up: memory that could not be sent is not used
  * after forget, which fails the endpoint. Without such memory it does nothing. */
 static void forget_unsent(net_side *side, int *failures)
@@ -121,9 +154,11 @@ static int run_tcp_check(weir_boot *boot, void *argument)
 
 int main(void)
 {
-    static net_check *redirect = redirect_puts, *forget = forget_unsent;
+    static net_check *redirect = redirect_puts, *forget = forget_unsent,
+                     *nowhere = redirect_nowhere;
     const struct CMUnitTest tests[] = {
         RANKS_TEST("puts arrive where the receiver redirects them", 2, run_tcp_check, &redirect),
+        RANKS_TEST("puts are dropped where they cannot be stored", 2, run_tcp_check, &nowhere),
         RANKS_TEST("memory of a failed call is no longer read", 2, run_tcp_check, &forget),
     };
     return RUN_TESTS("tcp_direct", tests);
