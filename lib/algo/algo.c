@@ -201,6 +201,22 @@ static weir_status algo_launch_own(const weir_algo *algo, void *context, weir_co
     return status;
 }
 
+/* What the first call of an algorithm, or of a context, needs of all ranks. mine: whether this rank
+ * can make the call. */
+static weir_status algo_prepare(weir_algo *algo, weir_comm *comm, const weir_call *call,
+                                weir_status mine, void **context)
+{
+    weiri_algo_instance *instance = algo_find_instance(algo, comm);
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_algo_execute");
+    if (status != WEIR_OK)
+        return status;
+    status = instance ? mine : algo_attach(algo, comm, mine, &instance);
+    if (instance && algo->ops->context_key)
+        status = weiri_context_take(algo, instance, call, status, context);
+    return weiri_setup_end(&setup, status);
+}
+
 static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
     void *context = NULL;
@@ -212,16 +228,8 @@ static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const wei
     status = algo_check_call(algo, comm, call);
     if (status == WEIR_OK && comm->gpu && !algo->is_builtin)
         status = algo_check_gpu_call(comm, call);
-    if (algo->ops->context_key || algo->ops->initialise) {
-        weiri_algo_instance *instance = algo_find_instance(algo, comm);
-        if (!instance) {
-            status = algo_attach(algo, comm, status, &instance);
-            if (status != WEIR_OK)
-                return status;
-        }
-        if (algo->ops->context_key)
-            status = weiri_context_take(algo, instance, call, status, &context);
-    }
+    if (algo->ops->context_key || algo->ops->initialise)
+        status = algo_prepare(algo, comm, call, status, &context);
     if (status != WEIR_OK)
         return status;
     status = algo->is_builtin ? algo->ops->launch(algo->state, context, comm, call)

@@ -311,9 +311,13 @@ weir_status weir_algo_from_file(weir_comm *comm, const char *file, const char *n
     if (!comm || !algo)
         return weiri_fail(WEIR_ERR_INVALID, "weir_algo_from_file: comm and algo are required");
     weir_algo *made = NULL;
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_algo_from_file");
+    if (status != WEIR_OK)
+        return status;
     file_algo *state = calloc(1, sizeof *state);
-    weir_status status = state ? file_check_arguments(comm, file, name)
-                               : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an algorithm");
+    status = state ? file_check_arguments(comm, file, name)
+                   : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an algorithm");
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
         state->comm = comm;
@@ -322,6 +326,7 @@ weir_status weir_algo_from_file(weir_comm *comm, const char *file, const char *n
     if (status == WEIR_OK)
         status = weir_boot_agree(comm->boot,
                                  weir_algo_create(name, collective, &file_ops, state, &made));
+    status = weiri_setup_end(&setup, status);
     if (status != WEIR_OK) {
         if (made)
             weir_algo_destroy(made);

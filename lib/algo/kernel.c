@@ -152,7 +152,8 @@ weir_status weir_kernel_compile(weir_comm *comm, const char *file, const char *n
     if (!comm || !kernel)
         return weiri_fail(WEIR_ERR_INVALID, "weir_kernel_compile: comm and kernel are required");
     weir_kernel *made = NULL;
-    weir_status status = weiri_comm_admit(comm, "weir_kernel_compile");
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_kernel_compile");
     if (status != WEIR_OK)
         return status;
     weiri_kernel_job *job = calloc(1, sizeof *job);
@@ -168,6 +169,7 @@ weir_status weir_kernel_compile(weir_comm *comm, const char *file, const char *n
         weiri_cache_close(&job->cache);
     }
     free(job);
+    status = weiri_setup_end(&setup, status);
     if (status == WEIR_OK)
         *kernel = made;
     else

@@ -52,18 +52,17 @@ static weir_status comm_check_transport(void)
     return WEIR_OK;
 }
 
-weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, weir_comm **comm)
+/* config_status: whether own could be read. */
+static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
+                               weir_status config_status, weir_comm **comm)
 {
-    if (!boot || !comm)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
     weir_status status = weiri_comm_check_builds(boot);
     if (status != WEIR_OK)
         return status;
     int is_one_node = 1;
     weiri_address monitor;
-    weir_comm_config own = WEIR_COMM_CONFIG_INIT;
     weiri_placement *placements = calloc((size_t)weir_boot_nranks(boot), sizeof *placements);
-    status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
+    status = config_status;
     if (status == WEIR_OK && !placements)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks");
     if (status == WEIR_OK)
@@ -78,12 +77,37 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
     weiri_monitor_prepare(&monitor);
     status = comm_find_placements(boot, &monitor, placements, &is_one_node);
     if (status == WEIR_OK && !is_one_node)
-        status = weiri_internode_comm_create(boot, &own, placements, comm);
+        status = weiri_internode_comm_create(boot, own, placements, comm);
     else if (status == WEIR_OK &&
              (status = weir_boot_agree(boot, comm_check_transport())) == WEIR_OK)
-        status = weiri_comm_create_node(boot, &own, NULL, NULL, comm);
+        status = weiri_comm_create_node(boot, own, NULL, NULL, comm);
     weiri_monitor_open(status == WEIR_OK ? *comm : NULL, placements);
     free(placements);
+    return status;
+}
+
+static int create_has_ended(void *opaque)
+{
+    const weiri_wait_guard *outer = opaque;
+    return outer && outer->has_ended(outer->context);
+}
+
+/* The waits for other ranks obey the deadline of the communicator that is created, and what ends
+ * waits of a call of which this one is a part. */
+weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, weir_comm **comm)
+{
+    weir_comm_config own = WEIR_COMM_CONFIG_INIT;
+    const weiri_wait_guard *outer = weiri_wait_guarded;
+    if (!boot || !comm)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
+    weir_status status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
+    weiri_wait_guard guard = {create_has_ended, (void *)(uintptr_t)outer, own.timeout_ms};
+    if (outer && outer->timeout_ms < guard.timeout_ms)
+        guard.timeout_ms = outer->timeout_ms;
+    if (own.timeout_ms > 0)
+        weiri_wait_guarded = &guard;
+    status = comm_create(boot, &own, status, comm);
+    weiri_wait_guarded = outer;
     return status;
 }
 

@@ -32,12 +32,22 @@ static weir_status call_open(weir_moe *g, moe_kind kind, const void *args, moe_c
     return WEIR_OK;
 }
 
+/* Runs phases of a call. What a rank read while another one aborted may be wrong. */
+static weir_status call_run(weir_moe *g, moe_kind kind, const moe_call *call, int phases)
+{
+    const weir_status status = g->ops->run[kind](g, call, phases);
+    return status == WEIR_OK && weiri_comm_was_aborted(g->comm)
+               ? weiri_comm_fail_ended(g->comm, kind == MOE_DISPATCH ? "weir_moe_dispatch"
+                                                                     : "weir_moe_combine")
+               : status;
+}
+
 static weir_status call_send(weir_moe *g, moe_kind kind, const void *args)
 {
     moe_call call;
     weir_status status = call_open(g, kind, args, &call);
     if (status == WEIR_OK)
-        status = g->ops->run[kind](g, &call, MOE_PHASE_SEND);
+        status = call_run(g, kind, &call, MOE_PHASE_SEND);
     if (status != WEIR_OK)
         return status;
     call.number = g->ops->numbers_calls ? g->calls : ++g->calls;
@@ -53,7 +63,7 @@ static weir_status call_complete(weir_moe *g, moe_kind kind)
     weir_status status = weiri_moe_check_complete(g, kind);
     if (status != WEIR_OK)
         return status;
-    status = g->ops->run[kind](g, &g->under_way[kind], MOE_PHASE_COMPLETE);
+    status = call_run(g, kind, &g->under_way[kind], MOE_PHASE_COMPLETE);
     g->under_way[kind].number = 0;
     return status;
 }
@@ -67,7 +77,7 @@ static weir_status call_whole(weir_moe *g, moe_kind kind, const void *args)
         return status == WEIR_OK ? call_complete(g, kind) : status;
     }
     status = call_open(g, kind, args, &call);
-    return status == WEIR_OK ? g->ops->run[kind](g, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
+    return status == WEIR_OK ? call_run(g, kind, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
                              : status;
 }
 

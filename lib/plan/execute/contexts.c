@@ -299,9 +299,13 @@ static weir_status context_create(weir_executor *executor, const weir_plan *plan
                                   const weir_call *call, int any_buffers,
                                   weiri_plan_context **context)
 {
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, executor->comm, "weir_executor_run");
+    if (status != WEIR_OK)
+        return status;
     weiri_plan_context *made = calloc(1, sizeof *made);
-    weir_status status =
-        made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
+    if (!made)
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
     if (made) {
         made->layout = *layout;
         made->any_buffers = any_buffers;
@@ -321,6 +325,7 @@ static weir_status context_create(weir_executor *executor, const weir_plan *plan
         status = evict_contexts(executor, made);
     if (status == WEIR_OK)
         status = executor->ops->prepare(executor, plan, made);
+    status = weiri_setup_end(&setup, status);
     if (status == WEIR_OK) {
         executor->contexts[executor->ncontexts++] = made;
         made->call = NULL;
