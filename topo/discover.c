@@ -157,8 +157,8 @@ weir_status weiri_topo_load_nccl(const char *path, weiri_topo **topo)
 
 weir_status weiri_topo_load_any(const char *path, weiri_topo **topo)
 {
-    return weiri_topo_is_ncclfile(path) ? weiri_topo_load_nccl(path, topo)
-                                        : weiri_topo_load(path, topo);
+    return weiri_topo_is_nccl_file(path) ? weiri_topo_load_nccl(path, topo)
+                                         : weiri_topo_load(path, topo);
 }
 
 void weiri_topo_destroy(weiri_topo *topo)

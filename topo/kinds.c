@@ -1,6 +1,6 @@
 /*
- * The nodes of a job as kinds: a folder has the record of each node (weir-topo --save), and nodes
- * whose records have equal digests are of one kind.
+ * The nodes of a job as kinds: a folder has the record of each node (weir-topo --save, or NCCL's
+ * description), and nodes whose records have equal digests are of one kind.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -80,7 +80,7 @@ weir_status weiri_topo_print_kinds(const char *folder, FILE *out)
         weiri_topo *topo = NULL;
         snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
         if (status == WEIR_OK)
-            status = weiri_topo_load(path, &topo);
+            status = weiri_topo_load_any(path, &topo);
         if (topo)
             kinds_add(kinds, &nkinds, topo, names[i]->d_name);
         weiri_topo_destroy(topo);

@@ -46,7 +46,7 @@ enum { WEIRI_VENDOR_NVIDIA = 0x10de, WEIRI_VENDOR_AMD = 0x1002, WEIRI_VENDOR_INT
  * not, with what it is instead, as far as its first tag shows. */
 weir_status weiri_topo_check_recording(const char *xml_path);
 /* 1 if a file is NCCL's description of a machine by its first tag; 0 also if it cannot be read. */
-int weiri_topo_is_ncclfile(const char *path);
+int weiri_topo_is_nccl_file(const char *path);
 
 /* Hides the variables by which hwloc would describe another machine, until
  * weiri_topo_restore_redirections, which must follow. A second thread waits meanwhile. */

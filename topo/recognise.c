@@ -81,7 +81,7 @@ static int read_head(const char *path, char head[HEAD_BYTES + 1])
     return 0;
 }
 
-int weiri_topo_is_ncclfile(const char *path)
+int weiri_topo_is_nccl_file(const char *path)
 {
     char head[HEAD_BYTES + 1];
     const char *tag = read_head(path, head) == 0 ? first_tag(head) : NULL;

@@ -263,6 +263,11 @@ run --diff "$scratch/saved.xml"
 shows "--diff with one file compares this machine" '^no difference between .*saved.xml and this machine$'
 refuses 2 "No such file" --diff "$scratch/none" "$scratch/whole.nccl"
 refuses 2 "whole.nccl2: " --diff "$scratch/whole.nccl" "$scratch/whole.nccl2"
+mkdir "$scratch/described"
+for node in 1 2 3; do cp "$scratch/whole.nccl" "$scratch/described/node$node.xml"; done
+cp $machines/2-core.xml "$scratch/described/login.xml"
+run --nodes "$scratch/described"
+shows "--nodes reads files of NCCL as well" '^4 nodes of 2 kinds$' '^  3 x 16 cores, .* 2 GPUs .*: node1, node2, node3$'
 refuses 2 "unexpected word" --diff "$scratch/whole.nccl" "$scratch/whole.nccl" third
 
 if command -v python3 >/dev/null 2>&1; then
