@@ -29,7 +29,7 @@ static weir_status nccl_number(const weiri_xml *xml, int element, const char *na
     const char *text = weiri_xml_value(xml, element, name);
     char *end = NULL;
     *number = fallback;
-    if (!text)
+    if (!text || !*text)
         return WEIR_OK;
     errno = 0;
     const long read = strtol(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
@@ -73,27 +73,27 @@ static weir_status nccl_class(const weiri_xml *xml, int element, unsigned *class
     return WEIR_OK;
 }
 
-/* GB/s of a PCIe link, as hwloc counts them; 0: unknown. */
+/* GB/s of a PCIe link, as hwloc counts them; 0: unknown. Linux writes 255 for an unknown width. */
 static weir_status nccl_pcie(const weiri_xml *xml, int element, double *gbs)
 {
     const char *speed = weiri_xml_value(xml, element, "link_speed");
     long width;
-    const weir_status status = nccl_number(xml, element, "link_width", 0, 32, 0, &width);
+    const weir_status status = nccl_number(xml, element, "link_width", 0, 255, 0, &width);
     const double rate = speed ? strtod(speed, NULL) : 0; /* "32.0 GT/s PCIe" */
     const double share = rate < 8 ? 0.8 : rate < 64 ? 128. / 130 : 242. / 256;
-    *gbs = rate > 0 && rate <= 256 ? rate * share * (double)width / 8 : 0;
+    *gbs = rate > 0 && rate <= 256 && width <= 32 ? rate * share * (double)width / 8 : 0;
     return status;
 }
 
 /* ---------------------------------------------------------------- the file */
 
 /* Whether a <pci> is a GPU: NCCL's dumps mark it, its input files need not. */
-static int nccl_is_gpu(const weiri_xml *xml, int element, unsigned class_id)
+static int nccl_is_gpu(const weiri_xml *xml, int element, const nccl_pci *pci)
 {
-    const unsigned base = class_id >> 8;
+    const unsigned base = pci->class_id >> 8;
     if (weiri_xml_find(xml, xml->elements[element].child, "gpu") >= 0)
         return 1;
-    return !weiri_xml_value(xml, element, "vendor") && (base == 0x03 || base == 0x12);
+    return !pci->vendor && (base == 0x03 || base == 0x12);
 }
 
 static weir_status nccl_check_address(const weiri_xml *xml, int element, nccl_bus *bus)
@@ -123,7 +123,7 @@ static weir_status nccl_take_pci(nccl_machine *machine, int element)
     if (!status)
         status = nccl_number(xml, element, "device", 0, 0xffff, 0, &made->device);
     made->is_switch = weiri_xml_find(xml, xml->elements[element].child, "pci") >= 0;
-    made->is_gpu = !made->is_switch && nccl_is_gpu(xml, element, made->class_id);
+    made->is_gpu = !made->is_switch && nccl_is_gpu(xml, element, made);
     if (!status && made->is_gpu && machine->ngpus == GPUS_MOST)
         return nccl_refuse(xml, element, "more than %d GPUs", GPUS_MOST);
     if (!status && made->is_gpu)
@@ -296,8 +296,9 @@ static int nccl_gpu_at(const nccl_machine *machine, const nccl_bus *bus)
     return -1;
 }
 
-/* Adds a link's bandwidth: to the other GPU, or to the switches. Links to processors and to GPUs
- * that the file does not list are left out. */
+/* Adds a link's bandwidth: to the other GPU, or to the switches. Links to processors, to GPUs that
+ * the file does not list, and to the GPU itself are left out; the last are in files for virtual
+ * machines, whose links lead to nobody. */
 static weir_status nccl_take_link(nccl_machine *machine, int from, int gpu, int link)
 {
     const weiri_xml *xml = &machine->xml;
@@ -315,11 +316,9 @@ static weir_status nccl_take_link(nccl_machine *machine, int from, int gpu, int 
     const int to = nccl_gpu_at(machine, &bus);
     const double gbs =
         (double)count * nccl_link_gbs(xml, gpu, strcmp(xml->elements[link].name, "xgmi") == 0);
-    if (to == from)
-        return nccl_refuse(xml, link, "the GPU %s is linked to itself", target);
-    if (to >= 0)
+    if (to >= 0 && to != from)
         machine->direct_gbs[from * machine->ngpus + to] += gbs;
-    else if (kind && strncmp(kind, "0x0680", 6) == 0 && strcmp(kind, "0x068001") != 0)
+    else if (to < 0 && kind && strncmp(kind, "0x0680", 6) == 0 && strcmp(kind, "0x068001") != 0)
         machine->switch_gbs[from] += gbs;
     return WEIR_OK;
 }
