@@ -104,9 +104,10 @@ check "fewer cores than the baseline end with 6" ends_with 6 planted --baseline 
 check "the baseline is named" says "^node.cores: MISSING: .*expected >= 4096 \(baseline $scratch/more.json\)"
 
 # --------------------------------------------------- errors that GPUs count, and throttling
-# A recorded machine with 4 GPUs, a stand-in of the driver's library, and benchmarks that change the counters of one GPU,
+# A recorded machine with 4 GPUs in place of this one, a stand-in of the driver's library, and benchmarks that change the counters of one GPU,
 # so that they rise while the checks run.
 if command -v "${CC:-cc}" >/dev/null &&
+    "${CC:-cc}" -shared -fPIC -o "$scratch/machine.so" verify/tests/support/hwloc_machine_standin.c -lhwloc -ldl &&
     "${CC:-cc}" -shared -fPIC -fvisibility=hidden -o "$scratch/libnvidia-ml.so.1" verify/tests/support/nvml_counters_standin.c; then
     counters=$scratch/counters
     # gpus LINE...: the counters of the machine's 4 GPUs; the driver does not find those without a line.
@@ -116,7 +117,7 @@ if command -v "${CC:-cc}" >/dev/null &&
     # CUDA is kept from looking for GPUs, which are not there.
     machine() {
         gpus '3 0 4 0x0' '-1 -1 -1 0x0' '0 0 4 0x0' '0 7 4 0x1' >"$counters"
-        $one_core env HWLOC_XMLFILE=topo/machines/4-gpu-1-nic.xml HWLOC_THISSYSTEM=1 CUDA_VISIBLE_DEVICES= STANDIN_COUNTERS="$counters" \
+        $one_core env LD_PRELOAD="$scratch/machine.so" STANDIN_MACHINE=topo/machines/4-gpu-1-nic.xml CUDA_VISIBLE_DEVICES= STANDIN_COUNTERS="$counters" \
             LD_LIBRARY_PATH="$scratch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$scratch/bin/weir-check" --quiet "$@"
     }
     become '3 0 4 0x0' '-1 -1 -1 0x0' '0 0 4 0x0' '0 7 4 0x1'
@@ -139,7 +140,7 @@ if command -v "${CC:-cc}" >/dev/null &&
     check "it is named" says '^gpu2.driver: MISSING: .*by its bus id: Not Found'
     check "a counter that is no longer reported is named" says '^gpu0.ecc.uncorrected: MISSING: .*no longer reports'
     check "without a driver the counters are skipped" eval \
-        'machine() { $one_core env -u STANDIN_COUNTERS HWLOC_XMLFILE=topo/machines/4-gpu-1-nic.xml HWLOC_THISSYSTEM=1 CUDA_VISIBLE_DEVICES= LD_LIBRARY_PATH="$scratch" "$scratch/bin/weir-check" --quiet; }; ends_with 0 machine && says "^gpu2.driver .* skipped .*Driver Not Loaded"'
+        'machine() { $one_core env -u STANDIN_COUNTERS LD_PRELOAD="$scratch/machine.so" STANDIN_MACHINE=topo/machines/4-gpu-1-nic.xml CUDA_VISIBLE_DEVICES= LD_LIBRARY_PATH="$scratch" "$scratch/bin/weir-check" --quiet; }; ends_with 0 machine && says "^gpu2.driver .* skipped .*Driver Not Loaded"'
 else
     skip "errors that GPUs count" "no compiler"
 fi
