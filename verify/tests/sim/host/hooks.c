@@ -207,8 +207,7 @@ static double kernel_ns(size_t bytes)
     return sim.machine.values.call_ns + sim.machine.values.page_ns * (double)(bytes / 4096 + 1);
 }
 
-weir_status sim_peer_copy_read(const weir_comm *comm, int rank, uint64_t address, void *to,
-                               size_t bytes)
+weir_status sim_peer_copy_read(weir_comm *comm, int rank, uint64_t address, void *to, size_t bytes)
 {
     (void)comm;
     (void)rank;
@@ -216,7 +215,7 @@ weir_status sim_peer_copy_read(const weir_comm *comm, int rank, uint64_t address
     return WEIR_OK;
 }
 
-weir_status sim_peer_copy_write(const weir_comm *comm, int rank, uint64_t address, const void *from,
+weir_status sim_peer_copy_write(weir_comm *comm, int rank, uint64_t address, const void *from,
                                 size_t bytes)
 {
     (void)comm;

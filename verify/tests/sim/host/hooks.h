@@ -36,9 +36,8 @@ weir_status sim_wait(weir_comm *comm, const uint64_t *word, uint64_t target, int
 weir_status sim_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word, uint64_t target,
                      int peer, const char *phase);
 
-weir_status sim_peer_copy_read(const weir_comm *comm, int rank, uint64_t address, void *to,
-                               size_t bytes);
-weir_status sim_peer_copy_write(const weir_comm *comm, int rank, uint64_t address, const void *from,
+weir_status sim_peer_copy_read(weir_comm *comm, int rank, uint64_t address, void *to, size_t bytes);
+weir_status sim_peer_copy_write(weir_comm *comm, int rank, uint64_t address, const void *from,
                                 size_t bytes);
 weiri_desc sim_region_describe(const weir_comm *comm, const void *pointer, size_t bytes);
 weir_status sim_region_pointer(weir_comm *comm, int rank, weiri_desc desc, char **pointer);
