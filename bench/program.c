@@ -152,7 +152,7 @@ static int run_rank(const program *p, const bench_launch *launch)
 {
     bench_run *run = p->run;
     const bench_workload *workload = p->workload;
-    bench_report report = {.run = NULL};
+    static bench_report report; /* larger than small stacks */
     bench_load_sample load;
     char problem[BENCH_PROBLEM_BYTES];
     void *state = NULL, *point = NULL;

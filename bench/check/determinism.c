@@ -83,7 +83,7 @@ static void compare_bits(const repeats *r, size_t at, size_t count, const void *
 static void compare_ranks(repeats *r)
 {
     enum { PART_BYTES = 32 << 10 };
-    uint64_t part[PART_BYTES / sizeof(uint64_t)];
+    static uint64_t part[PART_BYTES / sizeof(uint64_t)];
     const bench_job *job = r->trial->job;
     for (size_t at = 0, count; at < r->elements; at += count) {
         count = PART_BYTES / r->width;

@@ -169,7 +169,7 @@ weir_status bench_point_round(void *point)
     const int is_last = trial->round == bench_options_rounds(trial->options) - 1;
     weir_status status;
     do {
-        timed_round round;
+        static timed_round round; /* larger than small stacks */
         round.count = round.iterations = 0;
         round.memory = NULL;
         status = prepare_data(trial);

@@ -49,6 +49,10 @@ NVCC_FAST := $(if $(and $(HAVE_CUDA),$(filter few,$(KERNELS))),$(shell '$(NVCC)'
 	echo -Ofc=max -O0))
 FEW_KERNELS := $(if $(filter few,$(KERNELS)),-DWEIR_FEW_KERNELS=1)
 
+# Calls run on threads of programs, whose stacks may be small. Programs build the plans of examples.
+ifeq ($(BUILD),release)
+$(call obj,$(filter-out lib/plan/examples/%,$(LIB_SRC) $(NCCL_SRC))): FRAME := -Wframe-larger-than=14336
+endif
 # A source whose name ends in an instruction set is compiled for it, and called only if the processor
 # has it.
 %_avx2.o: ISA := -mavx2 -mfma -mf16c
@@ -142,7 +146,7 @@ endef
 
 RULES := Makefile ci/make/flags.mk ci/make/sources.mk
 $(O)/obj/%.o: %.c $(RULES) $(O)/flags.id
-	$(call compile,CC,$(COMPILE) $(WEIR_CFLAGS) $(EXTRA_CFLAGS) $(ISA))
+	$(call compile,CC,$(COMPILE) $(WEIR_CFLAGS) $(FRAME) $(EXTRA_CFLAGS) $(ISA))
 $(O)/obj_cuda/%.o: %.c $(RULES) $(O)/flags.id $(O)/cuda_flags.id
 	$(call compile,CC,$(COMPILE) $(WEIR_CFLAGS) $(CUDA_CFLAGS) $(EXTRA_CFLAGS))
 $(O)/obj/%.o: %.cu $(RULES) $(O)/gpu_flags.id

@@ -29,6 +29,10 @@
 #define WEIRI_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define WEIRI_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
+/* An array of the function that uses this, for the ranks that there are. One for the most that
+ * there may be would need more than the stack of many threads. Not in a loop. */
+#define WEIRI_STACK_ARRAY(type, count) ((type *)__builtin_alloca(sizeof(type) * (size_t)(count)))
+
 enum {
     WEIRI_REGIONS_MAX = WEIRI_GPU_REGIONS_MAX, /* live allocations per rank */
     WEIRI_RANKS_MAX = WEIR_RANKS_MAX,

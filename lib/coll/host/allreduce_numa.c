@@ -31,10 +31,10 @@ static const char phase[] = "allreduce (numa)";
 typedef struct numa {
     weiri_coll *coll;
     const weiri_task *task;
-    int ndomains, domain;           /* NUMA nodes; this rank's */
-    int place, nshares;             /* of this rank among those of its NUMA node */
-    int first[WEIRI_RANKS_MAX + 1]; /* of each NUMA node in ranks */
-    int ranks[WEIRI_RANKS_MAX];     /* in the order of NUMA nodes */
+    int ndomains, domain; /* NUMA nodes; this rank's */
+    int place, nshares;   /* of this rank among those of its NUMA node */
+    int *first;           /* of each NUMA node in ranks, and the end of the last one */
+    int *ranks;           /* in the order of NUMA nodes */
 } numa;
 
 static int numa_rank(const numa *x, int domain, int place)
@@ -87,8 +87,8 @@ static void numa_reduce(const numa *x, const char *const *from, int nfrom, weiri
 /* Step 1. Only step 2 has all contributions, so it divides. */
 static void numa_reduce_share(const numa *x)
 {
-    const char *from[WEIRI_RANKS_MAX];
     const int count = x->first[x->domain + 1] - x->first[x->domain];
+    const char **from = WEIRI_STACK_ARRAY(const char *, count);
     for (int place = 0; place < count; place++)
         from[place] = x->coll->sources[numa_rank(x, x->domain, place)];
     numa_reduce(x, from, count, numa_share(x, x->place),
@@ -102,7 +102,7 @@ static void numa_combine_part(const numa *x)
     const size_t size = x->task->element_bytes;
     const weiri_share share = numa_share(x, x->place);
     weiri_share part = weiri_share_of(share.count, size, x->domain, x->ndomains);
-    const char *from[WEIRI_RANKS_MAX];
+    const char **from = WEIRI_STACK_ARRAY(const char *, x->ndomains);
     part.first += share.first;
     for (int domain = 0; domain < x->ndomains; domain++)
         from[domain] = coll->outputs[numa_rank(x, domain, x->place)];
@@ -195,7 +195,9 @@ static weir_status allreduce_numa_posted(weiri_coll *coll, const weiri_task *tas
     numa x = {.coll = coll,
               .task = task,
               .ndomains = coll->comm->ndomains,
-              .domain = coll->comm->domain_of[coll->rank]};
+              .domain = coll->comm->domain_of[coll->rank],
+              .first = WEIRI_STACK_ARRAY(int, coll->comm->ndomains + 1),
+              .ranks = WEIRI_STACK_ARRAY(int, coll->nranks)};
     numa_sort_ranks(&x);
     return numa_run(&x);
 }

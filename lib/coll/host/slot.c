@@ -70,13 +70,13 @@ static void slots_prefetch(const weiri_coll *coll, const void *const *sources, s
 void weiri_slots_combine(const weiri_coll *coll, const weiri_task *task, weiri_reduce_fn reduce,
                          char *out, size_t bytes)
 {
-    const void *parts[WEIRI_RANKS_MAX];
     size_t block = slots_block_bytes(coll);
     if (bytes <= SMALLEST_BLOCK_BYTES || !weiri_copy_from_peers_is_slow()) {
         reduce(out, coll->sources, coll->nranks, bytes / task->element_bytes,
                (uint64_t)coll->nranks, 0);
         return;
     }
+    const void **parts = WEIRI_STACK_ARRAY(const void *, coll->nranks);
     slots_prefetch(coll, coll->sources, 0, bytes < block ? bytes : block);
     for (size_t at = 0; at < bytes; at += block) {
         size_t length = bytes - at < block ? bytes - at : block;

@@ -19,8 +19,8 @@ static weir_status spread_round(weiri_internode_coll *x, int node, int round, si
                                 size_t bytes)
 {
     const weiri_node *other = &x->internode->nodes[node];
-    char *to[WEIRI_RANKS_MAX];
-    size_t lengths[WEIRI_RANKS_MAX];
+    char **to = WEIRI_STACK_ARRAY(char *, x->count);
+    size_t *lengths = WEIRI_STACK_ARRAY(size_t, x->count);
     const char *mine = x->task->call->in;
     int first = round * x->count, own = first + x->place, has = own < other->count;
     int from = has ? other->ranks[own] : -1, is_own_node = node == x->internode->node;

@@ -123,7 +123,7 @@ static weir_status rails_finish_chunk(rails *r, const chunk *c, const char *part
 {
     weir_status status = WEIR_OK;
     if (partial) {
-        int senders[WEIRI_RANKS_MAX];
+        int *senders = WEIRI_STACK_ARRAY(int, r->x.internode->nnodes);
         weiri_share share = rail_share(c, r->x.place);
         char *out = out_at(r, share.first), *total = weiri_internode_coll_host_buffer(&r->x, out);
         for (int m = 0; m < r->x.internode->nnodes; m++)

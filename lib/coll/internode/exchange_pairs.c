@@ -114,7 +114,7 @@ static weir_status pairs_await_peer(pairs *p, weiri_waiter *waiter, int rank)
 /* Copies the blocks of the bundles to their destinations; compares the lengths of all blocks. */
 static weir_status pairs_unpack(pairs *p)
 {
-    weiri_block_info blocks[WEIRI_RANKS_MAX];
+    weiri_block_info *blocks = WEIRI_STACK_ARRAY(weiri_block_info, p->x.coll->nranks);
     weiri_bundles_read(&p->bundles, blocks);
     for (int rank = 0; rank < p->x.coll->nranks; rank++) {
         const weiri_pair *pair = &p->x.task->pairs[rank];

@@ -27,7 +27,8 @@ static weir_status reduce_chunk(weiri_internode_coll *x, size_t first, size_t co
     const weiri_task *task = x->task;
     const weiri_internode *internode = x->internode;
     size_t at = first * x->task->element_bytes;
-    int senders[WEIRI_RANKS_MAX], is_root = x->coll->rank == task->call->root;
+    int *senders = WEIRI_STACK_ARRAY(int, internode->nnodes),
+        is_root = x->coll->rank == task->call->root;
     if (internode->node != internode->node_of[task->call->root])
         return send_partial(x, weiri_in_at(task, at), count, (int)(number % (size_t)x->count));
     char *out = is_root ? weiri_out_at(task, at) : NULL;

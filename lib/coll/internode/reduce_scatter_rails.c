@@ -78,7 +78,7 @@ static weir_status serve_chunk(weiri_internode_coll *x, int node, size_t first, 
 static weir_status reduce_scatter_chunk(weiri_internode_coll *x, size_t first, size_t count)
 {
     const weiri_task *task = x->task;
-    int senders[WEIRI_RANKS_MAX], nnodes = x->internode->nnodes;
+    int nnodes = x->internode->nnodes, *senders = WEIRI_STACK_ARRAY(int, nnodes);
     weir_status status = WEIR_OK;
     for (int step = 1; step <= nnodes && status == WEIR_OK; step++) {
         int node = (x->internode->node + step) % nnodes; /* this node last */

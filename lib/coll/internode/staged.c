@@ -94,7 +94,7 @@ static weir_status staged_run_pieces(weiri_coll *coll, const weiri_task *task)
 /* alltoallv and sendrecv: the pairs' blocks, adjacent in the staging buffers. */
 static weir_status staged_run_pairs(weiri_coll *coll, const weiri_task *task)
 {
-    weiri_pair staged[WEIRI_RANKS_MAX];
+    weiri_pair *staged = WEIRI_STACK_ARRAY(weiri_pair, coll->nranks);
     weiri_task on_host = *task;
     char *in = NULL, *out = NULL;
     size_t n = (size_t)coll->nranks, sent = 0, received = 0;

@@ -73,7 +73,7 @@ static weir_status node_comm_introduce(weir_comm *comm, introduction *mine)
 /* Numbers the NUMA nodes on which ranks run; a single one if any rank's is unknown. */
 static void node_comm_number_domains(weir_comm *comm, const introduction *all)
 {
-    int numa[WEIRI_RANKS_MAX], is_known = 1;
+    int *numa = WEIRI_STACK_ARRAY(int, comm->nranks), is_known = 1;
     comm->ndomains = 0;
     for (int rank = 0; rank < comm->nranks; rank++) {
         int domain = 0;

@@ -125,7 +125,7 @@ bash -c "umask 777; exec $measure --csv $umask_file" >"$scratch/out" 2>&1
 code=$?
 [ "$code" -eq 0 ] && [ "$(stat -c %a "$umask_file")" = 600 ] && [ -s "$scratch/u.json" ]
 check "its files can be read and written by their owner alone" $?
-passes "no core files, a small stack and few open files" "ulimit -c 0; ulimit -s 1024; ulimit -n 128"
+passes "no core files, a small stack and few open files" "ulimit -c 0; ulimit -s 128; ulimit -n 128"
 passes "the variables of a locale with a decimal comma" "export LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8"
 ! grep -q '^ .*[0-9],[0-9]' "$scratch/out"
 check "numbers have a decimal point" $?
