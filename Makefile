@@ -123,4 +123,4 @@ help: ## this list
 
 include ci/make/tests.mk
 include ci/make/install.mk
--include $(patsubst %.o,%.d,$(ALL_OBJ) $(HOOKED_OBJ) $(EMULATED_OBJ) $(EMULATED_KERNEL_OBJ) $(call emulated,$(GPU_TEST_SRC)))
+-include $(patsubst %.o,%.d,$(ALL_OBJ) $(HOOKED_OBJ) $(LATE_OBJ) $(EMULATED_OBJ) $(EMULATED_KERNEL_OBJ) $(call emulated,$(GPU_TEST_SRC)))

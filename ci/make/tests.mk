@@ -54,6 +54,10 @@ HOST_SIM_DIR := verify/tests/sim/host
 HOST_SIM_OBJ := $(call obj,$(wildcard $(HOST_SIM_DIR)/*.c))
 HOOKED_SRC := $(wildcard lib/coll/host/*.c) lib/coll/coll.c lib/coll/peer_buffers.c
 HOOKED_OBJ := $(patsubst %.c,$(O)/hooked/%.o,$(HOOKED_SRC))
+# Those of the test with late ranks.
+LATE_SRC := $(wildcard lib/coll/*.c lib/coll/host/*.c lib/coll/internode/*.c lib/plan/host/*.c) lib/comm/comm.c lib/algo/context.c \
+	$(wildcard lib/comm/internode/*.c) $(filter-out %_cuda.c $(if $(HAVE_CUDA),%_none.c),$(wildcard lib/moe/*.c))
+LATE_OBJ := $(patsubst %.c,$(O)/late/%.o,$(LATE_SRC)) $(call obj,verify/tests/support/late_ranks.c)
 SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy weir_reduce weir_reduce_scatter weir_allgather \
 	weir_broadcast weiri_coll_run
 
@@ -112,6 +116,11 @@ $(HOST_SIM): $(HOST_SIM_OBJ) $(HOOKED_OBJ) $(TOPO_OBJ) $(O)/programs.a $(O)/libw
 	$(call link,$(CC),$(HWLOC_LIBS))
 $(HOOKED_OBJ): $(O)/hooked/%.o: %.c $(HOST_SIM_DIR)/hooks.h $(RULES) $(O)/flags.id
 	$(call compile,CC,$(CC) $(WEIR_CFLAGS) -include $(HOST_SIM_DIR)/hooks.h)
+
+$(O)/tests/test_late_ranks: $(LATE_OBJ)
+$(LATE_OBJ): OPT := -O1 $(filter-out -O%,$(OPT))
+$(O)/late/%.o: %.c verify/tests/support/late_hooks.h $(RULES) $(O)/flags.id
+	$(call compile,CC,$(CC) $(WEIR_CFLAGS) -Wno-maybe-uninitialized -include verify/tests/support/late_hooks.h)
 
 # The kernels of these tests.
 $(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu/gpu_channels.o
@@ -196,7 +205,7 @@ test-rdma: check ## the tests in a virtual machine with soft-RoCE (ci/rdma-vm)
 # Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
 # for deadlines and processes half of their time.
 BESIDE := rdma.sh test_xpmem* hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh nccl.sh install.sh test_boot* gpu_test_* mpi_verify.sh internode.sh internode_delays.sh make.sh bench_*.sh \
-	nightly.sh hosts.sh examples.sh lint.sh man.sh mpis.sh mutation.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
+	nightly.sh hosts.sh examples.sh lint.sh man.sh mpis.sh mutation.sh test_late_ranks test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
 	weir_plan*.sh weir_report.sh plot.sh nccl_calls.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
