@@ -18,12 +18,14 @@
 #include <weir/plan.h>
 
 enum {
-    MOST_COUNT = 10300,   /* elements of a block: two pieces and a half */
-    SHARED_COUNT = 66000, /* of a broadcast that two ranks share */
+    LONG_COUNT = 33000, /* of calls that two ranks share, and of several messages between nodes */
     RANKS_MOST = 5,
-    BUFFER_BYTES = 4 * SHARED_COUNT, /* more than all blocks */
+    BUFFER_COUNT = 2 * LONG_COUNT,
+    BUFFER_BYTES = 4 * BUFFER_COUNT,
+    FAR = 1 << 20, /* between the rounds of one turn, whose data differ */
+    BURST = 40,    /* calls: more than a sender may be ahead of its readers */
     ROWS_MOST = 64,
-    PLANS_MOST = 6,
+    PLANS_MOST = 12,
     PLAN_COUNT = 480,
     KEYS = 3,
     MOE_TOKENS = 5,
@@ -36,8 +38,6 @@ enum {
 
 static uint64_t seed = 1;
 static int rounds_asked;
-
-_Static_assert(MOST_COUNT *RANKS_MOST <= SHARED_COUNT, "a buffer holds all blocks");
 
 typedef struct job {
     const char *name, *nodes; /* one letter per rank */
@@ -57,7 +57,7 @@ typedef struct trial {
     weir_collective collective;
     const char *algo;
     size_t count;
-    int root, shift, in_place, is_barrier;
+    int root, shift, in_place, is_barrier, calls;
 } trial;
 
 typedef struct late_rank {
@@ -209,12 +209,17 @@ static trial draw_trial(const late_rank *r, const weir_algo_info *row, int root,
     if (late_random(random) % 16 == 0)
         t.algo = NULL;
     t.count = draw_count(r, random);
-    if (r->n == 2 && c == WEIR_COLL_BROADCAST && late_random(random) % 32 == 0)
-        t.count = SHARED_COUNT;
+    if (!weiri_contract_of((int)c)->in_has_blocks && !weiri_contract_of((int)c)->out_has_blocks &&
+        late_random(random) % 32 == 0)
+        t.count += LONG_COUNT;
     t.shift = 1 + (int)(late_random(random) % (uint64_t)(r->n - 1));
     t.in_place = late_random(random) % 3 == 0 && c != WEIR_COLL_ALLTOALL &&
                  c != WEIR_COLL_ALLTOALLV && c != WEIR_COLL_SENDRECV;
     t.is_barrier = late_random(random) % 32 == 0;
+    t.calls = 1;
+    if ((c == WEIR_COLL_BROADCAST || c == WEIR_COLL_REDUCE) && t.count <= 2 * r->piece_count &&
+        late_random(random) % 8 == 0)
+        t.calls = BURST;
     return t;
 }
 
@@ -260,29 +265,36 @@ static void *buffer_of(const late_rank *r, int which, int registered)
     return registered ? weir_mem_pointer(r->registered[which]) : r->plain[which];
 }
 
+static void run_and_check(late_rank *r, const trial *t, uint32_t *in, uint32_t *out)
+{
+    const size_t many = has_many_in(t->collective) ? (size_t)r->n : 1;
+    for (size_t i = 0; i < many * t->count; i++)
+        in[i] = value(t->round, r->rank, i);
+    check_status(r, run_trial(r, t, in, out), t->algo ? t->algo : "auto", t->round);
+    trial_check(r, t, out, "at once");
+}
+
 static void collective_round(late_rank *r, const weir_algo_info *row, int root, uint64_t *random,
                              uint32_t round)
 {
-    const trial t = draw_trial(r, row, root, random, round);
+    trial t = draw_trial(r, row, root, random, round);
     const uint64_t kinds = late_random(random) >> (2 * r->rank);
     const int parity = (int)(round & 1);
     uint32_t *out =
-        buffer_of(r, 1 + parity, late_random(random) % 4 == 0 ? kinds & 1 : kinds >> 60 & 1);
-    uint32_t *in = buffer_of(r, 0, kinds >> 61 & 1);
+        buffer_of(r, 1 + parity, late_random(random) % 4 == 0 ? kinds & 1 : kinds >> 40 & 1);
+    uint32_t *in = buffer_of(r, 0, kinds >> 41 & 1);
     if (r->earlier_out[parity])
         trial_check(r, &r->earlier[parity], r->earlier_out[parity], "two rounds later");
     if (t.is_barrier)
         check_status(r, weir_comm_barrier(r->comm), "barrier", round);
-    const size_t n = (size_t)r->n, own = (size_t)r->rank * t.count;
     if (t.in_place) {
+        const size_t own = (size_t)r->rank * t.count;
         in = out + (t.collective == WEIR_COLL_ALLGATHER ? own : 0);
         out += t.collective == WEIR_COLL_REDUCE_SCATTER ? own : 0;
     }
-    const size_t many = has_many_in(t.collective) ? n : 1;
-    for (size_t i = 0; i < many * t.count; i++)
-        in[i] = value(round, r->rank, i);
-    check_status(r, run_trial(r, &t, in, out), t.algo ? t.algo : "auto", round);
-    trial_check(r, &t, out, "at once");
+    for (int call = 1; call < t.calls; call++, t.round += FAR)
+        run_and_check(r, &t, t.in_place ? in : buffer_of(r, 0, kinds >> call % 40 & 1), out);
+    run_and_check(r, &t, in, out);
     r->earlier[parity] = t;
     r->earlier_out[parity] = out;
 }
@@ -296,8 +308,9 @@ static void plans_open(late_rank *r, int *failures)
     const weiri_plan_example_options with = {.nranks = r->n, .unit_bytes = 256};
     EXPECT_OK(failures, weir_executor_create(r->comm, &r->executor));
     for (size_t i = 0; i < count && r->nplans < PLANS_MOST; i++) {
-        const int is_usable =
-            all[i].collective == WEIR_COLL_ALLREDUCE || all[i].collective == WEIR_COLL_ALLGATHER;
+        const int is_usable = all[i].collective == WEIR_COLL_ALLREDUCE ||
+                              all[i].collective == WEIR_COLL_ALLGATHER ||
+                              all[i].collective == WEIR_COLL_BROADCAST;
         if (!is_usable || strstr(all[i].name, "switch") || strstr(all[i].name, "hier") ||
             weiri_plan_example_make(&all[i], &with, &r->plans[r->nplans]) != WEIR_OK)
             continue;
@@ -306,12 +319,21 @@ static void plans_open(late_rank *r, int *failures)
     EXPECT(failures, r->nplans >= 3);
 }
 
+static weir_collective plan_collective(const weir_plan *plan)
+{
+    int c = 0;
+    while (strcmp(weir_collective_name((weir_collective)c), weir_plan_collective(plan)) != 0)
+        c++;
+    return (weir_collective)c;
+}
+
 static void plan_round(late_rank *r, uint64_t random, uint32_t round)
 {
     const weir_plan *plan = r->plans[random % (uint64_t)r->nplans];
-    const int gathers = strcmp(weir_plan_collective(plan), "allgather") == 0;
+    const weir_collective collective = plan_collective(plan);
+    const int gathers = collective == WEIR_COLL_ALLGATHER;
     const trial t = {.round = round,
-                     .collective = gathers ? WEIR_COLL_ALLGATHER : WEIR_COLL_ALLREDUCE,
+                     .collective = collective,
                      .algo = weir_plan_name(plan),
                      .count = PLAN_COUNT};
     uint32_t *in = buffer_of(r, 0, random >> 20 & 1), *out = buffer_of(r, 1, random >> 20 & 1);
@@ -384,35 +406,55 @@ static int moe_sums_wrong(const late_rank *r, uint32_t round, float (*out)[MOE_H
     return wrong;
 }
 
-static void moe_round(late_rank *r, uint64_t random, uint32_t round)
+typedef float moe_rows[MOE_ROWS][MOE_HIDDEN];
+
+static void moe_dispatch(late_rank *r, int handle, uint32_t round, moe_rows rows)
 {
-    static float x[MOE_TOKENS][MOE_HIDDEN], rows[MOE_ROWS][MOE_HIDDEN], out[MOE_TOKENS][MOE_HIDDEN];
+    float x[MOE_TOKENS][MOE_HIDDEN];
     int32_t experts[MOE_TOKENS * MOE_TOPK];
     weir_moe_dispatch_args d = WEIR_MOE_DISPATCH_ARGS_INIT;
-    weir_moe_combine_args c = WEIR_MOE_COMBINE_ARGS_INIT;
     for (int i = 0; i < MOE_TOKENS * MOE_TOPK; i++)
         experts[i] = moe_expert(r, round, r->rank, i / MOE_TOPK, i % MOE_TOPK);
     for (int i = 0; i < MOE_TOKENS * MOE_HIDDEN; i++)
         x[i / MOE_HIDDEN][i % MOE_HIDDEN] =
             moe_value(round, r->rank, i / MOE_HIDDEN, i % MOE_HIDDEN);
-    d.handle = c.handle = (int)(random & 1);
+    d.handle = handle;
     d.tokens = MOE_TOKENS;
     d.x = x;
     d.topk_experts = experts;
     d.rows = rows;
-    d.rows_bytes = sizeof rows;
+    d.rows_bytes = sizeof(moe_rows);
     check_status(r, weir_moe_dispatch(r->moe, &d), "dispatch", round);
-    memset(x, 0, sizeof x);
-    int wrong = moe_rows_wrong(r, round, rows);
+    const int wrong = moe_rows_wrong(r, round, rows);
     if (wrong)
         say_wrong(r, "dispatch", round, wrong);
+}
+
+static void moe_combine(late_rank *r, int handle, uint32_t round, moe_rows rows)
+{
+    float out[MOE_TOKENS][MOE_HIDDEN];
+    weir_moe_combine_args c = WEIR_MOE_COMBINE_ARGS_INIT;
+    c.handle = handle;
     c.rows = rows;
     c.out = out;
     c.out_bytes = sizeof out;
     check_status(r, weir_moe_combine(r->moe, &c), "combine", round);
-    memset(rows, 0, sizeof rows);
-    if ((wrong = moe_sums_wrong(r, round, out)))
+    memset(rows, 0, sizeof(moe_rows));
+    const int wrong = moe_sums_wrong(r, round, out);
+    if (wrong)
         say_wrong(r, "combine", round, wrong);
+}
+
+/* Two routings at a time: calls follow those of their kind, and one replaces another's routing. */
+static void moe_round(late_rank *r, uint64_t random, uint32_t round)
+{
+    static moe_rows rows[2];
+    const int first = (int)(random & 1);
+    moe_dispatch(r, first, round + 2 * FAR, rows[0]);
+    moe_dispatch(r, first, round, rows[0]);
+    moe_dispatch(r, !first, round + FAR, rows[1]);
+    moe_combine(r, first, round, rows[0]);
+    moe_combine(r, !first, round + FAR, rows[1]);
 }
 
 /* --------------------------------------------------------- algorithm objects */
@@ -457,21 +499,30 @@ static const weir_algo_ops algo_ops = {.context_key = algo_key,
                                        .context_destroy = algo_free,
                                        .contexts_max = KEYS};
 
-static void algo_round(late_rank *r, uint64_t random, uint32_t round)
+/* The root needs no other rank, and so votes again while others have not counted its vote. */
+static void algo_round(late_rank *r, uint64_t random, int root, uint32_t round)
 {
     uint32_t *in = buffer_of(r, 0, 0), *out = buffer_of(r, 1, 0);
-    const trial t = {.round = round, .algo = "an object", .count = 5 + random % KEYS};
-    weir_call call = WEIR_CALL_INIT;
     r->earlier_out[0] = NULL;
-    for (size_t i = 0; i < t.count; i++)
-        in[i] = value(round, r->rank, i);
-    call.dtype = WEIR_UINT32;
-    call.in = in;
-    call.out = out;
-    call.count = t.count;
-    call.algo = r->algo;
-    check_status(r, weir_run(r->comm, &call), "an algorithm object", round);
-    trial_check(r, &t, out, "by an object");
+    for (uint32_t again = 0; again < KEYS; again++) {
+        const trial t = {.round = round + again * FAR,
+                         .collective = WEIR_COLL_BROADCAST,
+                         .algo = "an object",
+                         .count = KEYS + (random + again) % KEYS,
+                         .root = root};
+        weir_call call = WEIR_CALL_INIT;
+        for (size_t i = 0; i < t.count; i++)
+            in[i] = value(t.round, r->rank, i);
+        call.collective = t.collective;
+        call.dtype = WEIR_UINT32;
+        call.in = in;
+        call.out = out;
+        call.count = t.count;
+        call.root = root;
+        call.algo = r->algo;
+        check_status(r, weir_run(r->comm, &call), t.algo, t.round);
+        trial_check(r, &t, out, "at once");
+    }
 }
 
 /* ---------------------------------------------------------------------- jobs */
@@ -482,12 +533,12 @@ static void others_open(late_rank *r, int *failures)
     r->nkinds = r->nrows + 3;
     plans_open(r, failures);
     moe_open(r, failures);
-    EXPECT_OK(failures, weir_algo_create("late", WEIR_COLL_ALLREDUCE, &algo_ops, NULL, &r->algo));
+    EXPECT_OK(failures, weir_algo_create("late", WEIR_COLL_BROADCAST, &algo_ops, NULL, &r->algo));
     for (uint32_t i = 0; i < PLANS_MOST && !*failures; i++) {
         plan_round(r, i, i);
         plan_round(r, i + (1u << 20), i);
         moe_round(r, i, i);
-        algo_round(r, i, i);
+        algo_round(r, i, 0, i);
     }
 }
 
@@ -506,6 +557,8 @@ static void rank_open(late_rank *r, weir_boot *boot, int *failures)
     r->nkinds = r->nrows;
     EXPECT_OK(failures, weiri_coll_get(weiri_comm_node(r->comm), &coll));
     r->piece_count = coll->piece_bytes / 4;
+    if (r->piece_count > (size_t)(BUFFER_COUNT * 2 / 5 / r->n))
+        r->piece_count = (size_t)(BUFFER_COUNT * 2 / 5 / r->n);
     for (int i = 0; i < 3; i++) {
         r->plain[i] = malloc(BUFFER_BYTES);
         EXPECT(failures, r->plain[i] != NULL);
@@ -536,15 +589,16 @@ static void one_round(late_rank *r, uint32_t round)
     pair /= kinds * kinds;
     const int late = (int)(pair % n);
     const int other = (late + 1 + (int)(late_random(&random) % (n - 1))) % r->n;
+    const int root = pair / n ? other : late;
     late_round(late_random(&random), late);
     if (kind < r->nrows)
-        collective_round(r, r->rows[kind], pair / n ? other : late, &random, round + 100);
+        collective_round(r, r->rows[kind], root, &random, round + 100);
     else if (kind == r->nrows)
         plan_round(r, late_random(&random), round + 100);
     else if (kind == r->nrows + 1)
         moe_round(r, late_random(&random), round + 100);
     else
-        algo_round(r, late_random(&random), round + 100);
+        algo_round(r, late_random(&random), root, round + 100);
 }
 
 static void pretend(weir_comm *node, const job *j)
@@ -617,7 +671,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         JOB("2 ranks that share a core", "aa", .scratch_kib = 128, .shares_cores = 1),
         JOB("2 ranks that trade their slots", "aa", .scratch_kib = 128),
-        JOB("2 ranks whose slots rotate", "aa", .scratch_kib = 128, .rotates = 1),
+        JOB("2 ranks whose slots rotate", "aa", .scratch_kib = 256, .rotates = 1),
         JOB("3 ranks that share a core, with plans, experts and algorithm objects", "aaa",
             .scratch_kib = 128, .shares_cores = 1, .ndomains = 2, .has_others = 1),
         JOB("4 ranks whose slots rotate, with the same", "aaaa", .rounds = 8000, .scratch_kib = 96,
