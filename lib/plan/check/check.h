@@ -120,6 +120,7 @@ typedef struct weiri_clock {
 typedef struct weiri_clocks {
     weiri_clock *free;
     weiri_clock_page *free_pages;
+    void *made; /* all clocks and pages, for weiri_clocks_free */
     uint32_t nchains;
     uint64_t bytes;     /* of all allocated clocks and pages */
     weir_status failed; /* NO_MEMORY, or UNSUPPORTED: too many clocks; later calls then leave

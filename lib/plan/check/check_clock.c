@@ -7,6 +7,7 @@
  */
 #include "plan/check/check.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,11 @@ static uint32_t clock_pages(const weiri_clocks *clocks)
     return (clocks->nchains + WEIRI_CLOCK_PAGE - 1) / WEIRI_CLOCK_PAGE;
 }
 
+/* What precedes a clock or page: all are released together, those in use after a failure, too. */
+typedef struct clock_made {
+    _Alignas(max_align_t) struct clock_made *next;
+} clock_made;
+
 /* Allocates a clock or page; NULL sets `failed`. */
 static void *clock_allocate(weiri_clocks *clocks, size_t bytes)
 {
@@ -24,12 +30,15 @@ static void *clock_allocate(weiri_clocks *clocks, size_t bytes)
         clocks->failed = WEIR_ERR_UNSUPPORTED;
         return NULL;
     }
-    void *made = malloc(bytes);
-    if (!made)
+    clock_made *made = malloc(sizeof *made + bytes);
+    if (!made) {
         clocks->failed = WEIR_ERR_NO_MEMORY;
-    else
-        clocks->bytes += bytes;
-    return made;
+        return NULL;
+    }
+    made->next = clocks->made;
+    clocks->made = made;
+    clocks->bytes += bytes;
+    return made + 1;
 }
 
 /* ------------------------------------------------------------------------ pages */
@@ -157,14 +166,9 @@ void weiri_clock_set(weiri_clocks *clocks, weiri_clock **clock, uint32_t chain, 
 
 void weiri_clocks_free(weiri_clocks *clocks)
 {
-    while (clocks->free) {
-        weiri_clock *next = clocks->free->next;
-        free(clocks->free);
-        clocks->free = next;
-    }
-    while (clocks->free_pages) {
-        weiri_clock_page *next = clocks->free_pages->next;
-        free(clocks->free_pages);
-        clocks->free_pages = next;
+    while (clocks->made) {
+        clock_made *next = ((clock_made *)clocks->made)->next;
+        free(clocks->made);
+        clocks->made = next;
     }
 }
