@@ -21,6 +21,13 @@ weir_status weiri_fail_errno(weir_status status, int error_number, const char *f
 weir_status weiri_fail_context(weir_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Whether a status usually follows from the failure of another rank, whose error has the cause. */
+static inline int weiri_status_is_consequence(weir_status status)
+{
+    return status == WEIR_ERR_REFUSED || status == WEIR_ERR_PEER || status == WEIR_ERR_TIMEOUT ||
+           status == WEIR_ERR_ABORTED;
+}
+
 /* clang's analyzer sees one file at a time, and would take these for functions that may return
  * WEIR_OK after a failure. The files that define them undefine the macros. */
 #ifdef __clang_analyzer__

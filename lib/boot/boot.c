@@ -141,6 +141,16 @@ typedef struct verdict {
     char text[252];
 } verdict;
 
+/* The first rank whose failure does not follow from another one's, as a deadline does; -1: none. */
+static int boot_find_cause(const verdict *all, int nranks)
+{
+    for (int rank = 0; rank < nranks; rank++)
+        if (all[rank].status != WEIR_OK &&
+            !weiri_status_is_consequence((weir_status)all[rank].status))
+            return rank;
+    return -1;
+}
+
 static weir_status boot_fail_worst(const verdict *all, int nranks)
 {
     int worst = 0;
@@ -150,8 +160,13 @@ static weir_status boot_fail_worst(const verdict *all, int nranks)
     weir_status status = (weir_status)all[worst].status;
     if (status == WEIR_OK)
         return WEIR_OK;
-    return weiri_fail(status, "rank %d failed (%s): %.*s", worst, weir_status_text(status),
-                      (int)sizeof all[worst].text, all[worst].text);
+    weiri_fail(status, "rank %d failed (%s): %.*s", worst, weir_status_text(status),
+               (int)sizeof all[worst].text, all[worst].text);
+    const int cause = boot_find_cause(all, nranks);
+    if (!weiri_status_is_consequence(status) || cause < 0)
+        return status;
+    return weiri_fail_context(status, "rank %d: %.*s; therefore", cause,
+                              (int)sizeof all[cause].text, all[cause].text);
 }
 
 weir_status weir_boot_agree(weir_boot *boot, weir_status mine)

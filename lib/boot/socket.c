@@ -107,8 +107,9 @@ static int socket_await_connection(int fd, const weiri_deadline *deadline)
         int ready = poll(&one, 1, left_ms);
         if (ready < 0 && errno != EINTR)
             return errno;
-        if (ready > 0)
-            return weiri_socket_finish(fd);
+        int outcome = ready > 0 ? weiri_socket_finish(fd) : EINPROGRESS;
+        if (outcome != EINPROGRESS)
+            return outcome;
         if (left_ms == 0)
             return ETIME;
     }

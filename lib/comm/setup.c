@@ -44,7 +44,8 @@ weir_status weiri_setup_begin(weiri_setup *setup, weir_comm *comm, const char *f
 weir_status weiri_setup_end(const weiri_setup *setup, weir_status status)
 {
     weiri_wait_guarded = setup->outer;
-    return weiri_comm_was_aborted(setup->comm)
+    const int is_cause = status != WEIR_OK && !weiri_status_is_consequence(status);
+    return weiri_comm_was_aborted(setup->comm) && !is_cause
                ? weiri_comm_fail_aborted(setup->comm, setup->function)
                : status;
 }

@@ -200,7 +200,8 @@ WEIR_API weir_status weir_boot_barrier(weir_boot *boot);
 WEIR_API weir_status weir_boot_set_timeout(weir_boot *boot, int timeout_ms);
 /* Agrees on an outcome. Collective. Every rank passes its own status and gets the worst status of
  * all ranks: the smallest value, of equal values that of the lowest rank. If that is an error, the
- * error line names the failing rank. A failure of the exchange itself is returned as well. */
+ * error line names the failing rank, and before it another one whose failure may be the cause of a
+ * deadline, or of a loss. A failure of the exchange itself is returned as well. */
 WEIR_API weir_status weir_boot_agree(weir_boot *boot, weir_status mine);
 /* Destroys a bootstrap. Communicators created from it must have been destroyed. NULL is allowed.
  * Does nothing in a child that was forked from the process that created it. */

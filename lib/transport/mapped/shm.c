@@ -233,7 +233,10 @@ static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *
     struct stat info;
     weir_status status = WEIR_OK;
     void *base = MAP_FAILED;
-    if (fstat(fd, &info) < 0 || info.st_ino != key->inode || (uint64_t)info.st_size != key->bytes)
+    if (fstat(fd, &info) < 0)
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
+                                  "cannot query the shared memory of process %d", (int)key->pid);
+    else if (info.st_ino != key->inode || (uint64_t)info.st_size != key->bytes)
         status =
             weiri_fail(WEIR_ERR_PEER, "process %d has freed that shared memory", (int)key->pid);
     else if ((base = mmap(NULL, key->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) ==
