@@ -69,7 +69,7 @@ tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM) $(HOST_SIM) $(XPM
 ifeq ($(BUILD),release)
 test_objects = $(foreach file,$(1),$(O)/obj/verify/tests/$(file).o $(O)/obj_cuda/verify/tests/$(file).o)
 $(call test_objects,conformance/% unit/% fuzz/% gpu/%): OPT := -O0 $(filter-out -O%,$(OPT))
-$(call test_objects,$(addprefix conformance/test_,coll algo internode internode_algos net nccl_sends ports xpmem_faults) fuzz/test_plan_brute unit/test_plan_run): \
+$(call test_objects,$(addprefix conformance/test_,coll late_ranks algo internode internode_algos net nccl_sends ports xpmem_faults) fuzz/test_plan_brute unit/test_plan_run): \
 	OPT := -O1 $(filter-out -O%,$(OPT))
 endif
 $(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
@@ -116,6 +116,13 @@ $(HOST_SIM): $(HOST_SIM_OBJ) $(HOOKED_OBJ) $(TOPO_OBJ) $(O)/programs.a $(O)/libw
 	$(call link,$(CC),$(HWLOC_LIBS))
 $(HOOKED_OBJ): $(O)/hooked/%.o: %.c $(HOST_SIM_DIR)/hooks.h $(RULES) $(O)/flags.id
 	$(call compile,CC,$(CC) $(WEIR_CFLAGS) -include $(HOST_SIM_DIR)/hooks.h)
+
+# The library's calls of these functions fail when the test wants it.
+FAILING := malloc calloc realloc strdup posix_memalign aligned_alloc free mmap memfd_create open fopen socket socketpair bind listen accept4 \
+	connect getsockname setsockopt getsockopt pipe2 fcntl eventfd epoll_create1 epoll_ctl epoll_wait timerfd_create poll read write recv send \
+	recvmsg sendmsg ftruncate posix_fallocate fstat pthread_create process_vm_readv syscall
+$(O)/tests/test_failing_calls: $(call obj,verify/tests/support/failing_calls.c)
+$(O)/tests/test_failing_calls: WEIR_LDFLAGS += $(addprefix -Wl$(COMMA)--wrap=,$(FAILING))
 
 $(O)/tests/test_late_ranks: $(LATE_OBJ)
 $(LATE_OBJ): OPT := -O1 $(filter-out -O%,$(OPT))
@@ -205,7 +212,7 @@ test-rdma: check ## the tests in a virtual machine with soft-RoCE (ci/rdma-vm)
 # Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
 # for deadlines and processes half of their time.
 BESIDE := rdma.sh test_xpmem* hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh nccl.sh install.sh test_boot* gpu_test_* mpi_verify.sh internode.sh internode_delays.sh make.sh bench_*.sh \
-	nightly.sh hosts.sh examples.sh lint.sh man.sh mpis.sh mutation.sh test_late_ranks test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
+	nightly.sh hosts.sh examples.sh lint.sh man.sh mpis.sh mutation.sh test_late_ranks test_failing_calls test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
 	weir_plan*.sh weir_report.sh plot.sh nccl_calls.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
