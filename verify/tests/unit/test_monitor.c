@@ -326,6 +326,16 @@ TEST(metrics_forget_communicators_that_ended_before_the_interval)
     write_no_metrics();
 }
 
+TEST(metrics_keep_the_latest_256_communicators_that_ended)
+{
+    enum { KEPT = 256, MORE = KEPT + 9 };
+    write_metrics_to("many", "prom");
+    setenv("WEIR_METRICS_INTERVAL_MS", "600000", 1);
+    /* and the one that is about to end when it writes the file */
+    assert_int_equal(communicators_in_file("many", MORE), KEPT + 1);
+    write_no_metrics();
+}
+
 /* A view of so many communicators of this process. */
 static void fill_view(weiri_view *view, int count)
 {
