@@ -119,7 +119,7 @@ enum { WEIRI_SPLIT_BITS = 47 }; /* of a message's length, which has 48 bits in a
 extern const weiri_algo *const weiri_algo_table[];
 extern const size_t weiri_algo_table_rows;
 
-enum { WEIRI_CHOICES_MAX = 48, WEIRI_PLAIN_CHOICES_MAX = 8 };
+enum { WEIRI_CHOICES_MAX = 48 };
 
 /* The state of the messages between this rank and one peer during a call. */
 typedef struct weiri_progress {
@@ -180,7 +180,7 @@ struct weiri_coll {
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     /* Where peers cannot map every buffer of a call: what replaces algorithms that need that. */
-    weiri_choice plain[WEIR_COLL_COUNT][WEIRI_PLAIN_CHOICES_MAX];
+    weiri_choice plain[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     uint64_t cma_from_bytes[WEIR_COLL_COUNT]; /* the size from which on those are "cma" */
     unsigned char cma_tuned[WEIR_COLL_COUNT]; /* whether a tuning file says so */
     weiri_choice forced; /* the algorithm that the current call or an earlier one named */

@@ -391,6 +391,18 @@ static int is_in_group(const weiri_coll *coll, const weiri_tuning_row *row,
            row->max_ranks == group->max_ranks && strcmp(row->cores, group->cores) == 0;
 }
 
+/* Fails if a file's rows fill all choices but the last one, and row i is one more. */
+static weir_status check_room(const weiri_coll *coll, const tuning_file *file, size_t i, int used)
+{
+    if (!file || used < WEIRI_CHOICES_MAX - 1)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_INVALID,
+                      "%s:%d: more than %d rows of %s for communicators like this one of %d ranks; "
+                      "join rows of the same algorithm",
+                      file->path, file->lines[i], WEIRI_CHOICES_MAX - 1, file->rows[i].collective,
+                      coll->nranks);
+}
+
 /* Appends the choices of one collective from the rows of a group to the first *used ones. file:
  * the file of the rows; NULL: built-in ones. */
 static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows,
@@ -401,12 +413,15 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
     const int before = *used;
     if (file && !group && coll->rank == 0)
         log_unused_rows(coll, collective, file);
-    for (size_t i = 0; group && i < count && *used < WEIRI_CHOICES_MAX - 1; i++) {
+    for (size_t i = 0; group && i < count; i++) {
         const weiri_tuning_row *row = &rows[i];
         if (!is_in_group(coll, row, group, 0))
             continue;
         if (weiri_planned_is(row->algo) && coll->comm->parent)
             continue; /* phases across nodes promise the rounding of built-in algorithms */
+        status = check_room(coll, file, i, *used);
+        if (status != WEIR_OK || *used == WEIRI_CHOICES_MAX - 1)
+            return status;
         uint64_t max_bytes;
         int blocks, threads;
         parse_bytes(row->max_bytes, &max_bytes);
@@ -455,38 +470,45 @@ static void add_modelled(weiri_coll *coll, int collective, const tuning_file *fi
 }
 
 /* Appends the choices for unregistered memory from the rows of a group. */
-static void add_plain_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows,
-                           size_t count, int *used)
+static weir_status add_plain_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows,
+                                  size_t count, const tuning_file *file, int *used)
 {
     const weiri_tuning_row *group = find_group(coll, collective, 1, rows, count);
-    for (size_t i = 0; group && i < count && *used < WEIRI_PLAIN_CHOICES_MAX - 1; i++) {
+    for (size_t i = 0; group && i < count; i++) {
         const weiri_tuning_row *row = &rows[i];
         uint64_t max_bytes;
         if (!is_in_group(coll, row, group, 1))
             continue;
+        weir_status status = check_room(coll, file, i, *used);
+        if (status != WEIR_OK || *used == WEIRI_CHOICES_MAX - 1)
+            return status;
         parse_bytes(row->max_bytes, &max_bytes);
         coll->plain[collective][(*used)++] =
             choice_of(find_algo(WEIR_ALGO_HOST, collective, row->algo), max_bytes, 0, 0);
     }
+    return WEIR_OK;
 }
 
 /* Fills the choices of one collective for unregistered memory, and cma_from_bytes. */
-static void fill_plain(weiri_coll *coll, int collective, const tuning_file *file)
+static weir_status fill_plain(weiri_coll *coll, int collective, const tuning_file *file)
 {
     weiri_choice *choices = coll->plain[collective];
     int used = 0;
     coll->cma_from_bytes[collective] = UINT64_MAX;
+    weir_status status = WEIR_OK;
     if (weir_comm_algo_backend(coll->comm) != WEIR_ALGO_HOST)
-        return;
+        return WEIR_OK;
     if (file)
-        add_plain_rows(coll, collective, file->rows, file->count, &used);
+        status = add_plain_rows(coll, collective, file->rows, file->count, file, &used);
     coll->cma_tuned[collective] = used > 0;
     if (!used)
-        add_plain_rows(coll, collective, weiri_tuning_rows, weiri_tuning_row_count, &used);
+        status = add_plain_rows(coll, collective, weiri_tuning_rows, weiri_tuning_row_count, NULL,
+                                &used);
     const weiri_algo *last = used ? choices[used - 1].algo : first_algo(WEIR_ALGO_HOST, collective);
     choices[used] = choice_of(last, UINT64_MAX, 0, 0);
     for (int i = used; i >= 0 && strcmp(choices[i].name, "cma") == 0; i--)
         coll->cma_from_bytes[collective] = i ? choices[i - 1].max_bytes + 1 : 0;
+    return status;
 }
 
 weir_status weiri_algo_fall_back_plain(weiri_coll *coll, const weiri_task *task)
@@ -564,7 +586,7 @@ weir_status weiri_coll_tune(weiri_coll *coll)
     for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++)
         status = fill_choices(coll, collective, read);
     for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++)
-        fill_plain(coll, collective, read);
+        status = fill_plain(coll, collective, read);
     free(read);
     memcpy(coll->choices, coll->tuned, sizeof coll->choices);
     return status == WEIR_OK ? apply_environment(coll) : status;

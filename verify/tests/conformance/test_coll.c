@@ -1242,6 +1242,11 @@ static void test_tuning_files(void **state)
     static char many_rows[257 * sizeof GOOD_ROW + 1];
     for (size_t i = 0; i < 257; i++)
         memcpy(many_rows + i * sizeof GOOD_ROW, GOOD_ROW "\n", sizeof GOOD_ROW);
+    char sizes[48 * 32] = "", plain_sizes[48 * 32] = "";
+    for (int i = 1; i <= 48; i++) {
+        snprintf(sizes + strlen(sizes), 32, "allreduce 64 any %d packet2\n", 8 * i);
+        snprintf(plain_sizes + strlen(plain_sizes), 32, "allreduce 64 plain %d packet\n", 8 * i);
+    }
     char broadcasts[512];
     snprintf(broadcasts, sizeof broadcasts, "%s", known_algos(WEIR_COLL_BROADCAST));
     const tuning_file files[] = {
@@ -1260,6 +1265,8 @@ static void test_tuning_files(void **state)
         {"allreduce 64 cuda - packet 1x64\n" GOOD_ROW "\n", NULL},
         {"broadcast 2 any - packet\n" GOOD_ROW "\n", NULL},
         {many_rows, ": more than 256 rows"},
+        {sizes, ":48: more than 47 rows of allreduce"},
+        {plain_sizes, ":48: more than 47 rows of allreduce"},
         {NULL, "cannot read the tuning file /tmp: Is a directory"},
         {"# long " BLANKS_240 BLANKS_240 "allreduse 64 any - packet2\n" GOOD_ROW "\n", NULL},
         {GOOD_ROW " # " BLANKS_240 BLANKS_240 "remark", NULL},
