@@ -92,6 +92,8 @@ last=$sources_id
 changes_id() { # FILE: whether one more line in it, in a copy of the tree, changes the identity
     local before=$last
     echo >>"$copy/$1"
+    # In the same tick of the clock as the identity the file would not be newer.
+    until [ "$copy/$1" -nt "$scratch/copied/library.id" ]; do touch "$copy/$1"; done
     last=$(cd "$copy" && library_id "$scratch/copied" CUDA=0) && [ "$last" != "$before" ]
 }
 for file in lib/comm/comm.h lib/coll/cuda/device/chain.cuh lib/nccl/calls/group.c lib/include/weir/weir.h; do
