@@ -183,8 +183,8 @@ weir_status weir_boot_agree(weir_boot *boot, weir_status mine)
         snprintf(own->text, sizeof own->text, "%s", weir_last_error());
     weir_status status = weir_boot_allgather(boot, all, sizeof *all);
     if (status != WEIR_OK)
-        status = weiri_fail_context(status, "rank %d could not agree on %s", boot->rank,
-                                    weir_status_name(mine));
+        status = weiri_fail_context(status, "rank %d could not agree on %s%s%s", boot->rank,
+                                    weir_status_name(mine), *own->text ? ": " : "", own->text);
     else
         status = boot_fail_worst(all, boot->nranks);
     free(all);

@@ -182,9 +182,12 @@ void weiri_tcp_call_advance(weiri_tcp_endpoint *end)
         if (error_number == EINPROGRESS)
             return;
         call->is_established = error_number == 0;
+        if (error_number == 0 &&
+            weiri_tcp_gate_watch(net_of(end), EPOLL_CTL_MOD, call->fd, EPOLLIN, end) != WEIR_OK)
+            weiri_tcp_fail_endpoint(end, WEIR_ERR_SYSTEM);
         if (error_number == 0)
-            weiri_tcp_gate_watch(net_of(end), EPOLL_CTL_MOD, call->fd, EPOLLIN, end);
-        else if (call_counts(end))
+            return;
+        if (call_counts(end))
             call_lost(end, error_number);
         else
             call_ended(end, WEIRI_HANDSHAKE_CROSSED);
