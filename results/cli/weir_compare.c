@@ -99,7 +99,7 @@ static void print_help(void)
         "has, or an expectation is unmet, or with --strict something could not be decided; 2 "
         "usage,\n"
         "or an invalid file of --expect; 3 nothing to compare, or a file cannot be read or\n"
-        "written.\n"
+        "written, or a line of B cannot be used.\n"
         "Guide: docs/user/comparing.md");
 }
 
@@ -224,6 +224,16 @@ static int judges(const settings *s)
            s->markdown || s->format;
 }
 
+/* Says that B has lines that could not be used, which the messages above name. */
+static int say_losses(const char *name, size_t losses)
+{
+    results_complain("weir-compare",
+                     "%s: %zu line%s or file%s cannot be used, or report%s a failure (above): "
+                     "correct or remove what is broken, or measure again",
+                     name, losses, weiri_s(losses), weiri_s(losses), losses == 1 ? "s" : "");
+    return EXIT_NOTHING;
+}
+
 /* Rows of B with wrong results, which no table shows if B is judged alone. */
 static void say_wrong(const results_report *report)
 {
@@ -241,6 +251,8 @@ static int outcome(const settings *s, const results_report *report)
     if ((report->name_a && c->verdicts[RESULTS_REGRESSED]) || e->outcomes[RESULTS_UNMET] ||
         (judges(s) && c->wrong > 0))
         return EXIT_REGRESSED;
+    if (judges(s) && report->b->losses > 0)
+        return say_losses(report->name_b, report->b->losses);
     if (s->rules.is_strict && ((report->name_a && c->verdicts[RESULTS_INCONCLUSIVE]) ||
                                e->outcomes[RESULTS_CLOSE] || e->outcomes[RESULTS_ABSENT]))
         return EXIT_REGRESSED;
@@ -364,7 +376,9 @@ static int add_run(const settings *s)
                      s->add);
     results_set_init(&set, s->nranks, stderr);
     int status = results_load(&set, s->sources[1], NULL) == 0 && set.count > 0 ? 0 : EXIT_NOTHING;
-    if (status != 0)
+    if (status == 0 && set.losses > 0)
+        status = say_losses(s->sources[1], set.losses);
+    else if (status != 0)
         results_complain("weir-compare", "--add: nothing to add");
     else if (results_sqlite_add(&set, s->store, s->add, reason, sizeof reason) != 0) {
         results_complain("weir-compare", "--add: %s: %s", s->store, reason);

@@ -68,6 +68,7 @@ typedef struct results_comparison {
     size_t count, verdicts[RESULTS_VERDICTS];
     results_verdict overall;
     size_t wrong;          /* rows with wrong results in B, whatever A has: each is regressed */
+    size_t losses;         /* of B (results_lose): what hides a result cannot pass */
     int cross;             /* different candidates or tools are compared */
     char differences[400]; /* why rows of one side have no counterpart: "A has 4 ranks, B has 2";
                             * "" if both sides have the same ranks, memory, ... */
@@ -104,8 +105,8 @@ const char *results_pair_word(const results_pair *pair, int cross);
 size_t results_matched(const results_comparison *comparison);
 /* Whether there is a row to judge: one that both sides have, or one that is wrong in B. */
 int results_has_verdicts(const results_comparison *comparison);
-/* The overall verdict for people: results_verdict_word, with wrong results in B; or "nothing to
- * compare" if the sides have no row in common. */
+/* The overall verdict for people: results_verdict_word, with wrong results in B; "incomplete" if
+ * what is left of B would pass; or "nothing to compare" if the sides have no row in common. */
 const char *results_overall_word(const results_comparison *comparison);
 
 /* Fills `differences` of a comparison of matched sets (comparable.c). */

@@ -63,6 +63,8 @@ const char *results_overall_word(const results_comparison *comparison)
 {
     if (comparison->wrong > 0)
         return comparison->cross ? "wrong results in B" : results_verdict_name(RESULTS_REGRESSED);
+    if (comparison->losses > 0 && comparison->overall != RESULTS_REGRESSED)
+        return "incomplete: lines of B cannot be used, or report a failure";
     return results_matched(comparison) == 0
                ? "nothing to compare"
                : results_verdict_word(comparison->overall, comparison->cross);

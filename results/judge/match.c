@@ -325,6 +325,7 @@ int results_match(results_set *a, results_set *b, const results_rules *rules,
     *made = (results_comparison){.count = 0};
     side_hosts(a, made->hosts_a, sizeof made->hosts_a, &m.by_host);
     side_hosts(b, made->hosts_b, sizeof made->hosts_b, &m.by_host);
+    made->losses = b->losses;
     made->starts_a = count_starts(a);
     made->starts_b = count_starts(b);
     if (choose_contenders(&m) != 0)

@@ -149,6 +149,21 @@ static void compared_add_expectation(results_checks *checks, const results_repor
         compared_add_figures(one->worst, check);
 }
 
+/* Lines of B that may hide a result. */
+static void compared_add_losses(results_checks *checks, const results_report *report)
+{
+    results_check *check = results_checks_add(checks);
+    check->group = "weir.files";
+    check->id = "lines of B that cannot be used";
+    check->what = "lines or files, or reports of a failure";
+    check->verdict = "incomplete";
+    check->state = RESULTS_FAILED;
+    check->value = (double)report->comparison->losses;
+    check->relation = "<=";
+    check->expected = 0;
+    check->detail = "standard error names them";
+}
+
 void results_checks_of_expectations(const results_report *report, results_checks *checks)
 {
     const results_expectations *e = report->expectations;
@@ -164,5 +179,7 @@ void results_checks_of_report(const results_report *report, results_checks *chec
     for (size_t i = 0; i < c->count; i++)
         if (report->name_a || c->pairs[i].b.failed)
             compared_add_pair(checks, report, &c->pairs[i]);
+    if (c->losses > 0)
+        compared_add_losses(checks, report);
     results_checks_of_expectations(report, checks);
 }

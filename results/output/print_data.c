@@ -89,6 +89,7 @@ void results_print_json(FILE *file, const results_report *report)
     weiri_json_put_text(&json, "a", report->name_a ? report->name_a : "");
     weiri_json_put_text(&json, "b", report->name_b);
     weiri_json_put_text(&json, "verdict", results_verdict_name(c->overall));
+    weiri_json_put_whole(&json, "losses", (long long)c->losses);
     put_real(&json, "min_effect", report->rules->min_effect);
     put_real(&json, "alpha", report->rules->alpha);
     put_real(&json, "start_noise", c->noise);

@@ -72,7 +72,7 @@ void results_read_input(results_set *set, results_input *input, int named)
     int must_have_results = named || ends_with(input->path, ".csv");
     if (input->length == 0) {
         if (must_have_results)
-            results_note(set, input->path, 0, "empty file");
+            results_lose(set, input->path, 0, "empty file");
         return;
     }
     results_narrow(input);
@@ -129,7 +129,7 @@ static int read_text(results_set *set, const char *path, FILE *file, results_inp
     text[length] = '\0';
     *input = (results_input){results_keep_text(set, path, strlen(path)), text, length};
     if (ferror(file))
-        results_note(set, path, 0, "%s; the rest is not read", strerror(errno));
+        results_lose(set, path, 0, "%s; the rest is not read", strerror(errno));
     return 0;
 }
 
@@ -139,10 +139,10 @@ static int read_file(results_set *set, const char *path, int named)
     FILE *file = results_open(path, RESULTS_FILE_BYTES);
     if (!file) {
         if (errno == EFBIG)
-            results_note(set, path, 0, "files of more than %d bytes are not read",
+            results_lose(set, path, 0, "files of more than %d bytes are not read",
                          RESULTS_FILE_BYTES);
         else
-            results_note(set, path, 0, "%s",
+            results_lose(set, path, 0, "%s",
                          errno == ENOTSUP ? "not a regular file" : strerror(errno));
         return -1;
     }

@@ -108,13 +108,13 @@ static int next_record(reader *in, record *made)
 static int is_sound(results_set *set, const results_input *input, const record *made, int columns)
 {
     if (made->binary)
-        results_note(set, input->path, made->line, "binary data; line left out");
+        results_lose(set, input->path, made->line, "binary data; line left out");
     else if (made->unclosed)
-        results_note(set, input->path, made->line, "a quote is never closed; line left out");
+        results_lose(set, input->path, made->line, "a quote is never closed; line left out");
     else if (made->count > FIELDS)
-        results_note(set, input->path, made->line, "%d fields; line left out", made->count);
+        results_lose(set, input->path, made->line, "%d fields; line left out", made->count);
     else if (columns && made->count != columns)
-        results_note(set, input->path, made->line,
+        results_lose(set, input->path, made->line,
                      "%d fields where the header has %d%s; line left out", made->count, columns,
                      made->count < columns ? " (cut off?)" : "");
     else
@@ -132,12 +132,15 @@ static int read_header(results_set *set, const results_input *input, const recor
     int has[RESULTS_COLUMNS] = {0};
     for (int i = 0; i < header->count; i++) {
         map[i] = results_column_find(header->field[i]);
-        if (map[i] >= 0)
-            has[map[i]] = 1;
+        if (map[i] >= 0 && has[map[i]]++) {
+            results_lose(set, input->path, header->line, "two columns '%s'; rows left out",
+                         header->field[i]);
+            return 0;
+        }
     }
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!has[needed[i]]) {
-            results_note(set, input->path, header->line,
+            results_lose(set, input->path, header->line,
                          "no column '%s' (docs/user/reading-results.md lists them); rows left out",
                          results_column_name((results_column)needed[i]));
             return 0;
@@ -215,7 +218,7 @@ static void read_rccl_header(results_set *set, const results_input *input, const
     if (header->at[RCCL_SIZE] >= 0 && header->at[RCCL_TIME] >= 0 &&
         header->at[RCCL_COLLECTIVE] >= 0)
         return;
-    results_note(set, input->path, made->line,
+    results_lose(set, input->path, made->line,
                  "rccl-tests' header without the column size, time or "
                  "collective; rows left out");
     header->count = 0;
@@ -291,7 +294,7 @@ void results_read_rccl_csv(results_set *set, results_input *input)
         else if (header.count == 0)
             continue;
         else if (made.count < header.count || made.count > header.count + 1)
-            results_note(set, input->path, made.line,
+            results_lose(set, input->path, made.line,
                          "%d fields where the header has %d (cut off?); "
                          "line left out",
                          made.count, header.count);

@@ -281,7 +281,7 @@ static void read_result(reader *in, const json_t *result, int number)
         if (json_is_object(json_array_get(rows, i)))
             add_row(in, number, json_array_get(rows, i));
         else
-            results_note(in->set, in->input->path, number, "a row is not an object; left out");
+            results_lose(in->set, in->input->path, number, "a row is not an object; left out");
 }
 
 /* A flag as nccl-tests writes it, the text "false". */
@@ -291,17 +291,24 @@ static int is_false(const json_t *value)
     return json_is_false(value) || (text && strcmp(text, "false") == 0);
 }
 
-/* What the tool says of the whole run: errors, and wrong values that no result has. */
+/* What the tool says of the whole run: errors, a bandwidth below what was demanded, and wrong
+ * values that no result has. */
 static void read_outcome(reader *in, const json_t *top, size_t first)
 {
     results_set *set = in->set;
     const json_t *errors = json_object_get(top, "errors");
     for (size_t i = 0; i < json_array_size(errors); i++) {
         char *text = json_dumps(json_array_get(errors, i), JSON_COMPACT | JSON_ENCODE_ANY);
-        results_note(set, in->input->path, 0, "the tool reports an error: %.200s",
+        results_lose(set, in->input->path, 0, "the tool reports an error: %.200s",
                      text ? text : "");
         free(text);
     }
+    if (json_object_get(top, "start_time") && !json_object_get(top, "end_time"))
+        results_lose(set, in->input->path, 0,
+                     "the document has a start_time and no end_time: the run was broken off");
+    if (is_false(json_object_get(json_object_get(top, "average_bus_bandwidth"), "okay")))
+        results_lose(set, in->input->path, 0,
+                     "the tool reports that its bandwidth is below what was demanded");
     if (!is_false(json_object_get(json_object_get(top, "out_of_bounds"), "okay")))
         return;
     for (size_t i = first; i < set->count; i++)
@@ -324,8 +331,7 @@ static void read_results(reader *in, json_t *top)
     results_document_keep(in->set, in->input->path, in->results + 1, top);
     for (size_t i = 0; i < json_array_size(results); i++)
         read_result(in, json_array_get(results, i), ++in->results);
-    if (in->common.origin == RESULTS_NCCL_TESTS)
-        read_outcome(in, top, first);
+    read_outcome(in, top, first);
 }
 
 /* Reads an object that is one row: rccl-tests', MSCCL++'s. */
@@ -450,7 +456,7 @@ static int read_lines(reader *in)
             read_flat(in, value, number);
             found++;
         } else if (found && line[0] && !value) {
-            results_note(in->set, input->path, number, "not a JSON object; line left out");
+            results_lose(in->set, input->path, number, "not a JSON object; line left out");
         }
         json_decref(value);
     }
@@ -471,7 +477,7 @@ static int read_appended(reader *in)
             break;
         json_t *value = parse(input->text + at, input->length - at, JSON_DISABLE_EOF_CHECK, &error);
         if (!value && count > 0)
-            results_note(in->set, input->path, 0,
+            results_lose(in->set, input->path, 0,
                          "the document after the %d. is not valid JSON (cut "
                          "off?): %.120s",
                          count, error.text);
@@ -498,7 +504,7 @@ void results_read_json(results_set *set, results_input *input, int named)
             results_note(set, input->path, 0, "JSON without known results");
         json_decref(value);
     } else if (!read_appended(&in) && !read_lines(&in)) {
-        results_note(set, input->path, error.line, "invalid JSON: %.120s%s", error.text,
+        results_lose(set, input->path, error.line, "invalid JSON: %.120s%s", error.text,
                      error.position >= (int)input->length - 1 ? " (cut off? the run was broken off)"
                                                               : "");
     }

@@ -249,9 +249,9 @@ void results_mpi_row(results_text *in, char *line)
         return;
     in->seen++;
     if (m->table.count == 0)
-        results_note(in->set, in->path, in->line, "a row without headings before it; left out");
+        results_lose(in->set, in->path, in->line, "a row without headings before it; left out");
     else if (count < m->table.count)
-        results_note(in->set, in->path, in->line,
+        results_lose(in->set, in->path, in->line,
                      "a row of %d fields where the headings have %d (cut "
                      "off?); left out",
                      count, m->table.count);

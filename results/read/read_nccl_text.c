@@ -36,7 +36,7 @@ static void drop_part(results_text *in)
 {
     results_part *part = &in->nccl.part;
     if (part->count > 0)
-        results_note(in->set, in->path, part->line,
+        results_lose(in->set, in->path, part->line,
                      "a row of %d fields where the headings have %d (cut off?); left out",
                      part->count, in->nccl.table.count);
     part->count = 0;
@@ -209,7 +209,7 @@ static void read_footer(results_text *in, const char *line)
 static void read_average(results_text *in, const char *line)
 {
     if (strstr(line, "FAILED"))
-        results_note(in->set, in->path, in->line,
+        results_lose(in->set, in->path, in->line,
                      "the tool reports that its bandwidth is below what was "
                      "demanded: %.100s",
                      line + 2);
@@ -404,7 +404,7 @@ static void add_fields(results_text *in, char **fields, int count)
 {
     in->seen++;
     if (is_mixed(in)) {
-        results_note(in->set, in->path, in->line,
+        results_lose(in->set, in->path, in->line,
                      "%d runs of one rank each are mixed here (rank 0 more "
                      "than once): the program was built without MPI, or started by the launcher of "
                      "another MPI; row left out",
@@ -412,13 +412,13 @@ static void add_fields(results_text *in, char **fields, int count)
         return;
     }
     if (!find_collective(in)) {
-        results_note(in->set, in->path, in->line,
+        results_lose(in->set, in->path, in->line,
                      "the log does not name its collective "
                      "(old nccl-tests); put it into the file's name; row left out");
         return;
     }
     if (contradicts(in, fields, count)) {
-        results_note(in->set, in->path, in->line,
+        results_lose(in->set, in->path, in->line,
                      "the table's operation contradicts its collective, %s "
                      "according to its header, its command or the file's name; row left out",
                      in->collective);
@@ -515,7 +515,7 @@ void results_nccl_row(results_text *in, char *line)
         return;
     drop_part(in);
     if (n->table.count == 0) {
-        results_note(in->set, in->path, in->line, "a row without headings before it; left out");
+        results_lose(in->set, in->path, in->line, "a row without headings before it; left out");
         return;
     }
     n->part.line = in->line;

@@ -55,60 +55,72 @@ static void read_command(const char *line, char *name)
 
 /* ------------------------------------------------------------------ failures */
 
-/* Words with which programs, launchers and schedulers say that a run has failed. */
-static int is_trouble(const char *line)
+/* Whether one of the words is in a line. */
+static int has_word(const char *line, const char *const *words, size_t count)
 {
-    static const char *const words[] = {"Test NCCL failure",
-                                        "Test CUDA failure",
-                                        "Test failure",
-                                        "Test HIP failure",
-                                        "NCCL WARN",
-                                        "CUDA failure",
-                                        "CUDA error",
-                                        "HIP failure",
-                                        "command not found",
-                                        "Segmentation fault",
-                                        "Bus error",
-                                        "Killed",
-                                        "Out of memory",
-                                        "out of memory",
-                                        "oom-kill",
-                                        "DUE TO TIME LIMIT",
-                                        "CANCELLED AT",
-                                        "MPI_ABORT",
-                                        "MPI_Abort",
-                                        "Aborted",
-                                        "exited on signal",
-                                        "error while loading shared libraries",
-                                        "cannot open shared object",
-                                        "No such file or directory",
-                                        "Permission denied",
-                                        "DATA VALIDATION ERROR",
-                                        "srun: error",
-                                        "slurmstepd: error",
-                                        "BAD TERMINATION",
-                                        "invalid device ordinal",
-                                        "Requires MPI",
-                                        "not enough slots",
-                                        "unhandled system error",
-                                        "unhandled cuda error",
-                                        "Usage:",
-                                        "USAGE:",
-                                        "usage:"};
-    if (strstr(line, " NCCL INFO "))
-        return 0;
-    if (!isalpha((unsigned char)line[strspn(line, " \t[*!-")]) && !strchr("[*/.", line[0]))
-        return 0;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < count; i++)
         if (strstr(line, words[i]))
             return 1;
     return 0;
 }
 
+/* What programs, launchers and schedulers print when a run has failed, and what may be its cause,
+ * but also stands in logs of runs that ended well. */
+static results_trouble trouble_of(const char *line)
+{
+    static const char *const failures[] = {"Test NCCL failure",
+                                           "Test CUDA failure",
+                                           "Test failure",
+                                           "Test HIP failure",
+                                           "CUDA failure",
+                                           "CUDA error",
+                                           "HIP failure",
+                                           "Segmentation fault",
+                                           "Bus error",
+                                           "Killed",
+                                           "Out of memory",
+                                           "out of memory",
+                                           "oom-kill",
+                                           "DUE TO TIME LIMIT",
+                                           "CANCELLED AT",
+                                           "MPI_ABORT",
+                                           "MPI_Abort",
+                                           "Aborted",
+                                           "exited on signal",
+                                           "error while loading shared libraries",
+                                           "DATA VALIDATION ERROR",
+                                           "srun: error",
+                                           "slurmstepd: error",
+                                           "BAD TERMINATION",
+                                           "invalid device ordinal",
+                                           "Requires MPI",
+                                           "not enough slots",
+                                           "unhandled system error",
+                                           "unhandled cuda error"};
+    static const char *const hints[] = {"NCCL WARN",
+                                        "command not found",
+                                        "cannot open shared object",
+                                        "No such file or directory",
+                                        "Permission denied",
+                                        "Usage:",
+                                        "USAGE:",
+                                        "usage:"};
+    if (strstr(line, " NCCL INFO "))
+        return RESULTS_NO_TROUBLE;
+    if (!isalpha((unsigned char)line[strspn(line, " \t[*!-")]) && !strchr("[*/.", line[0]))
+        return RESULTS_NO_TROUBLE;
+    if (!strstr(line, "NCCL WARN") && has_word(line, failures, sizeof failures / sizeof *failures))
+        return RESULTS_FAILURE;
+    return has_word(line, hints, sizeof hints / sizeof *hints) ? RESULTS_HINT : RESULTS_NO_TROUBLE;
+}
+
+/* Keeps the first failure, or without one the first hint. */
 static void note_trouble(results_text *in, char *line)
 {
-    if (in->trouble || !is_trouble(line))
+    const results_trouble kind = trouble_of(line);
+    if (kind <= in->trouble_kind)
         return;
+    in->trouble_kind = kind;
     in->trouble = line + strspn(line, " \t");
     in->trouble_line = in->line;
 }
@@ -144,21 +156,24 @@ static void read_line(results_text *in, char *line)
 static void explain_nothing(results_text *in)
 {
     if (in->trouble)
-        results_note(in->set, in->path, in->trouble_line,
+        results_lose(in->set, in->path, in->trouble_line,
                      "no row: the log reports a failure: %.200s", in->trouble);
     else if (in->nccl.headings > 0 || in->mpi.table.count > 0)
-        results_note(in->set, in->path, 0,
+        results_lose(in->set, in->path, 0,
                      "no row: the log ends after the headings of its table: the "
                      "run was broken off before its first row, or its output was cut");
     else
-        results_note(in->set, in->path, 0,
+        results_lose(in->set, in->path, 0,
                      "no row: the log has a program's header and no table: the run "
                      "was broken off, or only a part of its output is here");
 }
 
 static void explain_trouble(results_text *in, int sources)
 {
-    if (in->trouble)
+    if (in->trouble_kind == RESULTS_FAILURE)
+        results_lose(in->set, in->path, in->trouble_line, "the log reports a failure: %.200s",
+                     in->trouble);
+    else if (in->trouble)
         results_note(in->set, in->path, in->trouble_line, "the log reports a failure: %.200s",
                      in->trouble);
     if (in->one_rank_tables > 1 && sources > 1)

@@ -18,6 +18,9 @@ typedef enum results_tool {
     RESULTS_TOOL_IMB
 } results_tool;
 
+/* Of a line: it may name the cause of a failure, or reports one. */
+typedef enum results_trouble { RESULTS_NO_TROUBLE, RESULTS_HINT, RESULTS_FAILURE } results_trouble;
+
 /* What the lists of devices of a section say. */
 typedef struct results_devices {
     int ranks, listed; /* the highest rank and 1; lines */
@@ -69,7 +72,8 @@ typedef struct results_text {
     char command[RESULTS_NAME_BYTES];    /* of the last command since the last table */
     int command_ranks;             /* that the last command of OSU gives its launcher; 0: none */
     char file[RESULTS_NAME_BYTES]; /* in the file's name */
-    const char *trouble;           /* the first line in which a program reports its failure */
+    results_trouble trouble_kind;
+    const char *trouble; /* the first line of that kind */
     int trouble_line;
     int seen;            /* rows, of which some have no time */
     int one_rank_tables; /* sections of one rank, each in another source */

@@ -93,7 +93,7 @@ char *results_plain(char *text)
     return text;
 }
 
-void results_note(results_set *set, const char *path, int line, const char *format, ...)
+static void report(results_set *set, const char *path, int line, const char *format, va_list list)
 {
     char text[1024];
     set->problems++;
@@ -108,12 +108,26 @@ void results_note(results_set *set, const char *path, int line, const char *form
         if (length < sizeof text)
             snprintf(text + length, sizeof text - length, "more problems, not shown");
     } else if (length < sizeof text) {
-        va_list list;
-        va_start(list, format);
         vsnprintf(text + length, sizeof text - length, format, list);
-        va_end(list);
     }
     fprintf(set->messages, "%s\n", results_plain(text));
+}
+
+void results_note(results_set *set, const char *path, int line, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    report(set, path, line, format, list);
+    va_end(list);
+}
+
+void results_lose(results_set *set, const char *path, int line, const char *format, ...)
+{
+    va_list list;
+    set->losses++;
+    va_start(list, format);
+    report(set, path, line, format, list);
+    va_end(list);
 }
 
 void results_complain(const char *program, const char *format, ...)
@@ -192,8 +206,10 @@ static void drop_unless_number(results_set *set, results_row *row, int column)
     double number;
     if (!text[0] || results_real(text, &number) == 0)
         return;
-    results_note(set, row->path, row->line, "%s '%s' is not a number; left out",
-                 results_column_name((results_column)column), text);
+    void (*report_it)(results_set *, const char *, int, const char *, ...) =
+        column == RESULTS_WRONG ? results_lose : results_note;
+    report_it(set, row->path, row->line, "%s '%s' is not a number; left out",
+              results_column_name((results_column)column), text);
     row->text[column] = "";
 }
 
@@ -202,7 +218,7 @@ static int check_text(results_set *set, results_row *row, int column)
 {
     const char *text = row->text[column], *name = results_column_name(column);
     if (strlen(text) > FIELD_BYTES) {
-        results_note(set, row->path, row->line, "%s has more than %d characters; row left out",
+        results_lose(set, row->path, row->line, "%s has more than %d characters; row left out",
                      name, FIELD_BYTES);
         return -1;
     }
@@ -233,7 +249,7 @@ static int read_count(results_set *set, results_row *row, int column, unsigned l
 {
     if (results_whole(row->text[column], value) == 0 && *value >= least)
         return 0;
-    results_note(set, row->path, row->line,
+    results_lose(set, row->path, row->line,
                  "%s '%s' is not a whole number of %llu or more; row left out",
                  results_column_name(column), row->text[column], least);
     return -1;
@@ -245,7 +261,7 @@ static int read_shape(results_set *set, results_row *row)
     if (!row->text[RESULTS_NRANKS][0] && set->ranks > 0)
         row->text[RESULTS_NRANKS] = results_keep_printed(set, "%d", set->ranks);
     if (!row->text[RESULTS_NRANKS][0]) {
-        results_note(set, row->path, row->line,
+        results_lose(set, row->path, row->line,
                      "the file does not state the number of ranks; give --ranks; row left out");
         return -1;
     }
@@ -288,11 +304,12 @@ static int read_times(results_set *set, results_row *row)
     double factor = results_bus_factor(row->text[RESULTS_COLLECTIVE], row->nranks);
     if (results_real(text, &row->median_us) != 0 || row->median_us <= 0) {
         const int is_zero = text[0] && !text[strspn(text, "0.")];
-        results_note(set, row->path, row->line,
-                     is_zero && !results_is_own(row->origin)
-                         ? "median_us '%s' is below what the tool prints; row left out"
-                         : "median_us '%s' is not a time; row left out",
-                     text);
+        if (is_zero && !results_is_own(row->origin))
+            results_note(set, row->path, row->line,
+                         "median_us '%s' is below what the tool prints; row left out", text);
+        else
+            results_lose(set, row->path, row->line, "median_us '%s' is not a time; row left out",
+                         text);
         return -1;
     }
     results_sense_numbers(set, row);
@@ -319,18 +336,18 @@ static int check_words(results_set *set, results_row *row)
     const char *placement = row->text[RESULTS_PLACEMENT], *verify = row->text[RESULTS_VERIFY];
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!row->text[needed[i]][0]) {
-            results_note(set, row->path, row->line, "%s is empty; row left out",
+            results_lose(set, row->path, row->line, "%s is empty; row left out",
                          results_column_name(needed[i]));
             return -1;
         }
     if (strcmp(placement, "out") != 0 && strcmp(placement, "in") != 0) {
-        results_note(set, row->path, row->line,
+        results_lose(set, row->path, row->line,
                      "placement '%s' is neither out nor in; row left out", placement);
         return -1;
     }
     if (verify[0] && strcmp(verify, "pass") != 0 && strcmp(verify, "fail") != 0 &&
         strcmp(verify, "off") != 0) {
-        results_note(set, row->path, row->line,
+        results_lose(set, row->path, row->line,
                      "verify '%s' is none of pass, fail, off; row left out", verify);
         return -1;
     }

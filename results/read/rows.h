@@ -54,6 +54,7 @@ typedef struct results_set {
     results_row *rows;
     size_t count, room;
     size_t problems;         /* lines that could not be used, or only after a change */
+    size_t losses;           /* of these: results_lose */
     size_t files;            /* number of files that were read */
     int ranks;               /* for files that do not state it; 0: not given */
     FILE *messages;          /* NULL: none are printed */
@@ -86,6 +87,11 @@ void results_complain(const char *program, const char *format, ...)
 /* Reports a problem; line 0 means the whole file. After 20 problems of one file the rest is only
  * counted. Control characters in the message are printed as '?'. */
 void results_note(results_set *set, const char *path, int line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The same for what may hide a result: a row or line that is not used, a file that is cut off, a
+ * failure that a tool reports without saying in which row. A side with losses cannot pass. */
+void results_lose(results_set *set, const char *path, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* An empty row with its origin. */

@@ -30,19 +30,24 @@ static void check_schema(results_set *set, const results_row *row)
 static int counts_wrong(const results_row *row)
 {
     double wrong = 0;
-    return results_real(row->text[RESULTS_WRONG], &wrong) == 0 && wrong > 0;
+    return results_real(row->text[RESULTS_WRONG], &wrong) == 0 && wrong != 0;
 }
 
 int results_sense_failed(results_set *set, const results_row *row)
 {
+    static const results_column parts[] = {RESULTS_SPECIAL, RESULTS_WRONG};
     if (strcmp(row->text[RESULTS_VERIFY], "fail") == 0)
         return 1;
-    if (!counts_wrong(row))
-        return 0;
-    results_note(set, row->path, row->line,
-                 "verify '%s' contradicts wrong '%s'; the results count as wrong",
-                 row->text[RESULTS_VERIFY], row->text[RESULTS_WRONG]);
-    return 1;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *text = row->text[parts[i]];
+        if (parts[i] == RESULTS_WRONG ? !counts_wrong(row) : strcmp(text, "fail") != 0)
+            continue;
+        results_note(set, row->path, row->line,
+                     "verify '%s' contradicts %s '%s'; the results count as wrong",
+                     row->text[RESULTS_VERIFY], results_column_name(parts[i]), text);
+        return 1;
+    }
+    return 0;
 }
 
 void results_sense_words(results_set *set, const results_row *row)
@@ -63,7 +68,7 @@ static void check_limits(results_set *set, const results_row *row, results_colum
     results_real(row->text[high_column], &high);
     if (low <= row->median_us && row->median_us <= high)
         return;
-    results_note(
+    results_lose(
         set, row->path, row->line, "%s '%s' and %s '%s' contradict median_us '%s'; not used",
         results_column_name(low_column), row->text[low_column], results_column_name(high_column),
         row->text[high_column], row->text[RESULTS_MEDIAN_US]);

@@ -65,6 +65,72 @@ check "wrong results are suspects" eval 'ends_with 1 $program --suspects "$scrat
 check "another candidate's rows beside wrong ones end with 1" ends_with 1 $program "$scratch/nccl.csv" "$scratch/bad.csv"
 check "the row is wrong, not slower" eval 'has " wrong: wrong results in B$" && has "^# Verdict: wrong results in B "'
 
+# What may hide a wrong row of B: a line that is not used, fields that disprove each other, a failure that a tool reports without
+# a row. It cannot pass; what A lost does not matter.
+spoil() { # NAME SED: B's first row, changed by sed.
+    { right b 64 | sed "$2"; right b 128; } | file "lost/$1.csv"
+}
+spoil verdict 's/,pass,/,FAIL,/'
+spoil timeout 's/,pass,/,timeout,/'
+spoil ranks 's/,shm,4,1,/,shm,,1,/'
+spoil placement 's/,out,/,both,/'
+spoil type 's/,float,/,,/'
+spoil bytes 's/,64,2,/,-64,2,/'
+spoil nan 's/,10.000,/,nan,/'
+spoil negative 's/,10.000,/,-10,/'
+spoil untimed 's/,10.000,/,,/'
+spoil count 's/,pass,0$/,pass,nan/'
+spoil hexadecimal 's/,pass,0$/,pass,0x3/'
+spoil median 's/,10.000,/,0.001,/'
+spoil cut 's/,float.*//'
+spoil quote 's/,ring,/,"ring,/'
+spoil twice '1s/.*/&/'
+sed -i '1s/$/,verify/; 2,$s/$/,pass/; 2s/,pass,0,/,fail,3,/' "$scratch/lost/twice.csv"
+log() { # NAME TEXT: a table of nccl-tests, followed by TEXT.
+    printf '%s\n' '# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22803' '# Collective test starting: all_reduce_perf' \
+        '# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: 4(factor) warmup iters: 5 iters: 20' \
+        '#  Rank  0 Group  0 Pid    991 on      node-a device  0 [0000:00:06] NVIDIA H200' \
+        '#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong' \
+        '#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)' \
+        '          64            16     float     sum      -1     8.45    0.01    0.01       0     8.30    0.01    0.01       0' \
+        "$2" >"$scratch/lost/$1.log"
+}
+log cancelled 'slurmstepd: error: *** STEP 7.0 ON node-a CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***'
+log signal 'mpirun noticed that process rank 1 with PID 7 on node node-a exited on signal 9 (Killed).'
+log torn '         256            64     float     sum'
+log floor '# Avg bus bandwidth    : 0.01 FAILED'
+log whole '# Out of bounds values : 0 OK'
+log warned 'node-a:991:991 [0] NCCL WARN Missing "iommu=pt" from kernel command line'
+json() { # NAME MEMBERS: a document of nccl-tests.
+    printf '{"version": 3, "args": ["all_reduce_perf"], "config": {"devices": [{"rank": 0, "hostname": "h"}]}, %s
+        "results": [{"size": 64, "count": 16, "type": "float", "redop": "sum", "root": -1, "out_of_place": {"time": 8.4, "nwrong": 0}}]}' \
+        "$2" >"$scratch/lost/$1.json"
+}
+json broken '"start_time": "2026-01-02 03:04:05",'
+json error '"errors": ["lost"],'
+json slow '"average_bus_bandwidth": {"bandwidth": 1, "okay": "false"},'
+json sound '"start_time": "2026-01-02 03:04:05", "end_time": "2026-01-02 03:05:05",'
+echo 'allreduce 128 <= 100 us' >"$scratch/floors"
+for b in "$scratch"/lost/*.csv; do
+    check "what may hide a wrong row ends with 3 (${b##*/})" ends_with 3 $program "$scratch/a.csv" "$b"
+    check "it is incomplete (${b##*/})" eval 'has "^# Verdict: incomplete: " && grep -qE "${b##*/}: [12] lines? or files? cannot be used" "$err"'
+    check "a met expectation beside it ends with 3 (${b##*/})" ends_with 3 $program --expect "$scratch/floors" "$b"
+    case ${b##*/} in median.csv | twice.csv) continue ;; esac
+    check "it is no matter in A (${b##*/})" ends_with 0 $program "$b" "$scratch/b.csv"
+done
+for b in cancelled.log signal.log torn.log floor.log broken.json error.json slow.json; do
+    check "a run that failed or was broken off ends with 3 ($b)" ends_with 3 $program "$scratch/lost/$b" "$scratch/lost/$b"
+done
+for b in whole.log warned.log sound.json; do
+    check "a run that ended well ends with 0 ($b)" ends_with 0 $program "$scratch/lost/$b" "$scratch/lost/$b"
+done
+mkdir -p "$scratch/two" && cp "$scratch/b.csv" "$scratch/two" && : >"$scratch/two/killed.csv"
+check "an empty CSV of a folder ends with 3" ends_with 3 $program "$scratch/a.csv" "$scratch/two"
+check "its reports are written" ends_with 3 $program --junit "$scratch/o.xml" --markdown "$scratch/o.md" --json "$scratch/o.json" "$scratch/a.csv" "$scratch/lost/cut.csv"
+check "they say that it is incomplete" eval 'grep -q "<failure message=\"incomplete" "$scratch/o.xml" && grep -q "^### Verdict: incomplete: " "$scratch/o.md" && grep -q "\"losses\": 1" "$scratch/o.json"'
+right b 64 | sed 's/,pass,0$/,pass,0,exact,fail/' | sed "1i $header,oracle,special" >"$scratch/special.csv"
+check "a row whose special values failed fails whatever its verdict says" ends_with 1 $program "$scratch/a.csv" "$scratch/special.csv"
+
 # Expectations alone, and reports of B alone.
 echo 'allreduce 128 <= 100 us' >"$scratch/floors"
 check "a met expectation beside a wrong row ends with 1" ends_with 1 $program --expect "$scratch/floors" "$scratch/bad.csv"
