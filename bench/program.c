@@ -152,8 +152,8 @@ static int run_rank(const program *p, const bench_launch *launch)
 {
     bench_run *run = p->run;
     const bench_workload *workload = p->workload;
-    static bench_report report; /* larger than small stacks */
-    bench_load_sample load;
+    static bench_report report; /* these two are larger than small stacks */
+    static bench_load_sample load;
     char problem[BENCH_PROBLEM_BYTES];
     void *state = NULL, *point = NULL;
     int code;
