@@ -49,9 +49,9 @@ NVCC_FAST := $(if $(and $(HAVE_CUDA),$(filter few,$(KERNELS))),$(shell '$(NVCC)'
 	echo -Ofc=max -O0))
 FEW_KERNELS := $(if $(filter few,$(KERNELS)),-DWEIR_FEW_KERNELS=1)
 
-# Calls run on threads of programs, whose stacks may be small. Programs build the plans of examples.
+# Calls run on threads of programs, whose stacks may be small.
 ifeq ($(BUILD),release)
-$(call obj,$(filter-out lib/plan/examples/%,$(LIB_SRC) $(NCCL_SRC))): FRAME := -Wframe-larger-than=14336
+$(call obj,$(LIB_SRC) $(NCCL_SRC)): FRAME := -Wframe-larger-than=14336
 endif
 # A source whose name ends in an instruction set is compiled for it, and called only if the processor
 # has it.

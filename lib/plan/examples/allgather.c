@@ -23,15 +23,15 @@ static void plan_example_allgather_copy(weir_plan_builder *b, int rank,
 void weiri_example_allgather_packets(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
-    weiri_example_mesh mesh;
+    weiri_example_mesh *mesh = with->mesh;
     weir_plan_chunks scratch[WEIRI_EXAMPLE_RANKS];
-    weiri_example_mesh_create(b, n, &mesh);
+    weiri_example_mesh_create(b, n, mesh);
     for (int rank = 0; rank < n; rank++)
         scratch[rank] = weir_plan_scratch(b, rank, n);
     for (int rank = 0; rank < n; rank++) {
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)
-                weir_plan_put_packets(mesh.of[rank].to[peer],
+                weir_plan_put_packets(mesh->of[rank].to[peer],
                                       weir_plan_slice(scratch[peer], rank, 1),
                                       plan_example_own_block(b, rank, with), 0);
         plan_example_allgather_copy(b, rank, with, 1);
@@ -46,18 +46,18 @@ void weiri_example_allgather_packets(weir_plan_builder *b, const weiri_plan_exam
 void weiri_example_allgather_direct(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
-    weiri_example_mesh mesh;
-    weiri_example_mesh_create(b, n, &mesh);
+    weiri_example_mesh *mesh = with->mesh;
+    weiri_example_mesh_create(b, n, mesh);
     for (int rank = 0; rank < n; rank++) {
         for (int peer = 0; peer < n; peer++) {
             int block = weiri_example_among_others(rank, peer);
             if (peer == rank)
                 continue;
-            weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
-            weir_plan_put(mesh.of[rank].to[peer],
+            weiri_example_barrier(&mesh->of[rank], rank, peer, peer + 1, block);
+            weir_plan_put(mesh->of[rank].to[peer],
                           weir_plan_slice(weir_plan_output(b, peer), rank, 1),
                           plan_example_own_block(b, rank, with), block);
-            weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
+            weiri_example_barrier(&mesh->of[rank], rank, peer, peer + 1, block);
         }
         plan_example_allgather_copy(b, rank, with, n - 1);
     }

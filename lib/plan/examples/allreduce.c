@@ -7,26 +7,26 @@
 void weiri_example_allreduce_direct(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
-    weiri_example_mesh mesh;
-    weiri_example_mesh_create(b, n, &mesh);
+    weiri_example_mesh *mesh = with->mesh;
+    weiri_example_mesh_create(b, n, mesh);
     for (int rank = 0; rank < n; rank++) {
         weir_plan_chunks own = weir_plan_slice(weiri_example_source(b, rank, with), rank, 1);
         weir_plan_chunks result = weir_plan_slice(weir_plan_output(b, rank), rank, 1);
         int begun = 0;
-        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh->of[rank], rank, 0, n, 0);
         for (int peer = 0; peer < n; peer++) {
             if (peer == rank)
                 continue;
             weir_plan_chunks theirs = weir_plan_slice(weiri_example_source(b, peer, with), rank, 1);
-            weir_plan_read_reduce(mesh.of[rank].to[peer], result, begun ? result : own, &theirs, 1,
+            weir_plan_read_reduce(mesh->of[rank].to[peer], result, begun ? result : own, &theirs, 1,
                                   0);
             begun = 1;
         }
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)
-                weir_plan_put(mesh.of[rank].to[peer],
+                weir_plan_put(mesh->of[rank].to[peer],
                               weir_plan_slice(weir_plan_output(b, peer), rank, 1), result, 0);
-        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh->of[rank], rank, 0, n, 0);
     }
 }
 
@@ -82,17 +82,17 @@ void weiri_example_allreduce_ring(weir_plan_builder *b, const weiri_plan_example
 void weiri_example_allreduce_switch(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
-    weiri_example_mesh mesh;
+    weiri_example_mesh *mesh = with->mesh;
     weir_plan_buffer buffer = with->in_place ? WEIR_PLAN_OUTPUT : WEIR_PLAN_INPUT;
     weir_plan_switch from = weir_plan_switch_channel(b, buffer, NULL, n);
     weir_plan_switch to =
         with->in_place ? from : weir_plan_switch_channel(b, WEIR_PLAN_OUTPUT, NULL, n);
-    weiri_example_mesh_create(b, n, &mesh);
+    weiri_example_mesh_create(b, n, mesh);
     for (int rank = 0; rank < n; rank++) {
         weir_plan_chunks result = weir_plan_slice(weir_plan_output(b, rank), rank, 1);
-        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh->of[rank], rank, 0, n, 0);
         weir_plan_switch_reduce(from, rank, result, 0);
         weir_plan_switch_broadcast(to, result, rank, 0);
-        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh->of[rank], rank, 0, n, 0);
     }
 }

@@ -12,9 +12,9 @@
 void weiri_example_allreduce_oneshot(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
-    weiri_example_mesh mesh;
+    weiri_example_mesh *mesh = with->mesh;
     weir_plan_chunks scratch[WEIRI_EXAMPLE_RANKS];
-    weiri_example_mesh_create(b, n, &mesh);
+    weiri_example_mesh_create(b, n, mesh);
     for (int rank = 0; rank < n; rank++)
         scratch[rank] = weir_plan_scratch(b, rank, (n - 1) * n);
     for (int rank = 0; rank < n; rank++) {
@@ -23,7 +23,7 @@ void weiri_example_allreduce_oneshot(weir_plan_builder *b, const weiri_plan_exam
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)
                 weir_plan_put_packets(
-                    mesh.of[rank].to[peer],
+                    mesh->of[rank].to[peer],
                     weir_plan_slice(scratch[peer], weiri_example_among_others(peer, rank) * n, n),
                     in, 0);
         for (int i = 0; i < n - 1; i++)
@@ -37,9 +37,9 @@ void weiri_example_allreduce_oneshot(weir_plan_builder *b, const weiri_plan_exam
 void weiri_example_allreduce_twoshot(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
-    weiri_example_mesh mesh;
+    weiri_example_mesh *mesh = with->mesh;
     weir_plan_chunks shares[WEIRI_EXAMPLE_RANKS], results[WEIRI_EXAMPLE_RANKS];
-    weiri_example_mesh_create(b, n, &mesh);
+    weiri_example_mesh_create(b, n, mesh);
     for (int rank = 0; rank < n; rank++) {
         shares[rank] = weir_plan_scratch(b, rank, n);
         results[rank] = weir_plan_scratch(b, rank, n);
@@ -51,7 +51,7 @@ void weiri_example_allreduce_twoshot(weir_plan_builder *b, const weiri_plan_exam
         int count = 0;
         for (int peer = 0; peer < n; peer++)
             if (peer != rank) {
-                weir_plan_put_packets(mesh.of[rank].to[peer],
+                weir_plan_put_packets(mesh->of[rank].to[peer],
                                       weir_plan_slice(shares[peer], rank, 1),
                                       weir_plan_slice(in, peer, 1), 0);
                 from[count++] = weir_plan_slice(shares[rank], peer, 1);
@@ -59,7 +59,7 @@ void weiri_example_allreduce_twoshot(weir_plan_builder *b, const weiri_plan_exam
         weir_plan_reduce_packets(own, weir_plan_slice(in, rank, 1), from, count, 0);
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)
-                weir_plan_put_packets(mesh.of[rank].to[peer],
+                weir_plan_put_packets(mesh->of[rank].to[peer],
                                       weir_plan_slice(results[peer], rank, 1), own, 0);
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)

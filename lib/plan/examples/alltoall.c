@@ -14,16 +14,16 @@ static void plan_example_alltoall_copy(weir_plan_builder *b, int rank,
 void weiri_example_alltoall_packets(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
-    weiri_example_mesh mesh;
+    weiri_example_mesh *mesh = with->mesh;
     weir_plan_chunks scratch[WEIRI_EXAMPLE_RANKS];
-    weiri_example_mesh_create(b, n, &mesh);
+    weiri_example_mesh_create(b, n, mesh);
     for (int rank = 0; rank < n; rank++)
         scratch[rank] = weir_plan_scratch(b, rank, n);
     for (int rank = 0; rank < n; rank++) {
         weir_plan_chunks in = weiri_example_source(b, rank, with);
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)
-                weir_plan_put_packets(mesh.of[rank].to[peer],
+                weir_plan_put_packets(mesh->of[rank].to[peer],
                                       weir_plan_slice(scratch[peer], rank, 1),
                                       weir_plan_slice(in, peer, 1), 0);
         plan_example_alltoall_copy(b, rank, with, 1);
@@ -38,9 +38,9 @@ void weiri_example_alltoall_packets(weir_plan_builder *b, const weiri_plan_examp
 void weiri_example_alltoall_direct(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
-    weiri_example_mesh mesh;
+    weiri_example_mesh *mesh = with->mesh;
     weir_plan_chunks there[WEIRI_EXAMPLE_RANKS];
-    weiri_example_mesh_create(b, n, &mesh);
+    weiri_example_mesh_create(b, n, mesh);
     for (int rank = 0; rank < n; rank++)
         there[rank] = with->in_place ? weir_plan_scratch(b, rank, n) : weir_plan_output(b, rank);
     for (int rank = 0; rank < n; rank++) {
@@ -49,10 +49,10 @@ void weiri_example_alltoall_direct(weir_plan_builder *b, const weiri_plan_exampl
             int block = weiri_example_among_others(rank, peer);
             if (peer == rank)
                 continue;
-            weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
-            weir_plan_put(mesh.of[rank].to[peer], weir_plan_slice(there[peer], rank, 1),
+            weiri_example_barrier(&mesh->of[rank], rank, peer, peer + 1, block);
+            weir_plan_put(mesh->of[rank].to[peer], weir_plan_slice(there[peer], rank, 1),
                           weir_plan_slice(in, peer, 1), block);
-            weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
+            weiri_example_barrier(&mesh->of[rank], rank, peer, peer + 1, block);
             if (with->in_place)
                 weir_plan_copy(weir_plan_slice(in, peer, 1), weir_plan_slice(there[rank], peer, 1),
                                block);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const weiri_plan_example examples[] = {
@@ -88,9 +89,14 @@ weir_status weiri_plan_example_make(const weiri_plan_example *example,
         .double_scratch = example->double_scratch,
         .op = with->op,
     };
-    weir_status status = weir_plan_builder_create(&spec, &builder);
-    if (status != WEIR_OK)
-        return status;
-    example->program(builder, &all);
-    return weir_plan_build(builder, plan);
+    all.mesh = malloc(sizeof *all.mesh); /* larger than small stacks */
+    weir_status status =
+        all.mesh ? weir_plan_builder_create(&spec, &builder)
+                 : weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for channels", example->name);
+    if (status == WEIR_OK) {
+        example->program(builder, &all);
+        status = weir_plan_build(builder, plan);
+    }
+    free(all.mesh);
+    return status;
 }

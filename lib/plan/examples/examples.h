@@ -16,6 +16,7 @@ typedef struct weiri_plan_example_options {
                           * 0: half of the ranks, or 1 if their number is odd */
     uint64_t unit_bytes; /* handled in a turn of a pipeline, a multiple of 16; 0: 128 KiB */
     weir_op op;          /* of reductions; WEIR_SUM: the caller's operation */
+    struct weiri_example_mesh *mesh; /* of weiri_plan_example_make, for the program */
 } weiri_plan_example_options;
 
 typedef struct weiri_plan_example {

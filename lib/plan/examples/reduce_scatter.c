@@ -18,22 +18,22 @@ void weiri_example_reduce_scatter_direct(weir_plan_builder *b,
                                          const weiri_plan_example_options *with)
 {
     int n = with->nranks;
-    weiri_example_mesh mesh;
-    weiri_example_mesh_create(b, n, &mesh);
+    weiri_example_mesh *mesh = with->mesh;
+    weiri_example_mesh_create(b, n, mesh);
     for (int rank = 0; rank < n; rank++) {
         weir_plan_chunks result = plan_example_result_of(b, rank, with);
         int begun = 0;
-        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh->of[rank], rank, 0, n, 0);
         for (int peer = 0; peer < n; peer++) {
             if (peer == rank)
                 continue;
             weir_plan_chunks theirs = plan_example_input_block(b, peer, rank);
-            weir_plan_read_reduce(mesh.of[rank].to[peer], result,
+            weir_plan_read_reduce(mesh->of[rank].to[peer], result,
                                   begun ? result : plan_example_input_block(b, rank, rank), &theirs,
                                   1, 0);
             begun = 1;
         }
-        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh->of[rank], rank, 0, n, 0);
     }
 }
 

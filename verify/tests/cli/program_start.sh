@@ -126,6 +126,11 @@ code=$?
 [ "$code" -eq 0 ] && [ "$(stat -c %a "$umask_file")" = 600 ] && [ -s "$scratch/u.json" ]
 check "its files can be read and written by their owner alone" $?
 passes "no core files, a small stack and few open files" "ulimit -c 0; ulimit -s 128; ulimit -n 128"
+./weir-plan list | while read -r name _; do
+    bash -c "ulimit -s 128; exec ./weir-plan make $name -n 8" >"$scratch/plan" && bash -c "ulimit -s 128; exec ./weir-plan check $scratch/plan"
+done >"$scratch/out" 2>&1
+[ "$(grep -c ": accepted: " "$scratch/out")" -eq "$(./weir-plan list | wc -l)" ]
+check "weir-plan makes and checks each of its plans with a small stack" $?
 passes "the variables of a locale with a decimal comma" "export LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8"
 ! grep -q '^ .*[0-9],[0-9]' "$scratch/out"
 check "numbers have a decimal point" $?
