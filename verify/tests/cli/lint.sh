@@ -5,7 +5,7 @@ set -u
 . verify/tests/support/tap.sh
 
 # ---------------------------------------------------------------- the tree
-for name in spelling words links commands dependencies circles; do
+for name in spelling words links commands dependencies circles figures; do
     check "the tree passes: $name" ends_with 0 ci/lint-text $name
 done
 check "the tree passes: public headers as C99, C11 and C++11" ends_with 0 ci/lint headers
@@ -156,6 +156,58 @@ many 7
 check "circles: seven files may call each other" ends_with 0 ci/lint-text -C "$tree" circles
 many 8
 check "circles: eight files may not" eval 'ends_with 1 ci/lint-text -C "$tree" circles && grep -q "8 files call each other, at most 7 may" "$out"'
+
+# A record and a page with its tables, as ci/figures writes them.
+figures_tree() {
+    plant_tree
+    mkdir -p "$tree"/{results/record,docs/performance}
+    page=$tree/docs/performance/README.md record=$tree/results/record/gpu.csv
+    {
+        echo schema,collective,nranks,contender,placement,bytes,dist,median_us
+        printf '5,allreduce,2,%s\n' weir,out,8,,2.000 nccl:2,out,8,,4.000 nccl:2:symmetric,out,8,,3.000 \
+            weir,out,1024,,4.000 nccl:2,out,1024,,12.00 weir,in,8,,1.000 nccl:2,in,8,,9.000
+        printf '5,alltoallv,2,%s\n' weir,out,0,spread:1,9.000 nccl:2,out,0,spread:1,0.100 weir,out,64,spread:1,1.000 \
+            nccl:2,out,64,spread:1,1.000 weir,out,64,zipf:1.2,9.000 nccl:2,out,64,zipf:1.2,0.100
+    } >"$record"
+    {
+        printf '%s\n' '# Performance' '' '<!-- figures: ratios; GPUs = gpu.csv nranks=2 -->' '<!-- end of figures -->' '' \
+            '<!-- figures: times bytes 8 1024; allreduce = gpu.csv collective=allreduce -->' '<!-- end of figures -->'
+    } >"$page"
+    ci/figures -C "$tree" >"$out" 2>&1
+}
+figures_tree
+check "figures: ci/figures writes the geometric mean and the least of out-of-place rows of the default distribution, without 0 bytes" \
+    eval 'grep -qxF "| allreduce | 2.12 (1.50: 8) |" "$page" && grep -qxF "| alltoallv | 1.00 (1.00: 64) |" "$page"'
+check "figures: and times next to the peer's fastest mode" grep -qxF '| allreduce | 2.00 / 3.00 | 4.00 / 12.0 |' "$page"
+check "figures: tables that ci/figures wrote pass" \
+    eval 'ends_with 0 ci/figures --check -C "$tree" && ends_with 0 ci/lint-text -C "$tree" figures'
+sed -i 's/2.12/2.13/' "$page"
+check "figures: a changed number is found, with its line and what the record gives" \
+    eval 'ends_with 1 ci/lint-text -C "$tree" figures &&
+    grep -qF "docs/performance/README.md:6: figures: has | allreduce | 2.13 (1.50: 8) |, results/record gives | allreduce | 2.12" "$out"'
+check "figures: ci/figures --check changes nothing" eval 'ends_with 1 ci/figures --check -C "$tree" && grep -q 2.13 "$page"'
+figures_tree
+sed -i 's/weir,out,1024,,4.000/weir,out,1024,,5.000/' "$record"
+check "figures: a changed record is found in each table" \
+    eval 'ends_with 1 ci/lint-text -C "$tree" figures && [ "$(grep -c "^docs/performance/README.md:.*has | allreduce" "$out")" = 2 ]'
+figures_tree
+sed -i '/alltoallv/d' "$page"
+check "figures: a row that is missing is found" eval 'ends_with 1 ci/figures --check -C "$tree" && grep -q "has nothing, .* alltoallv" "$out"'
+figures_tree
+rm "$record"
+check "figures: a record that is missing is found" \
+    eval 'ends_with 1 ci/figures --check -C "$tree" && grep -q "README.md:3: figures: there is no results/record/gpu.csv" "$out"'
+figures_tree
+sed -i 's/nranks=2/nranks=3/' "$page"
+check "figures: a table without a row of data is found" \
+    eval 'ends_with 1 ci/figures --check -C "$tree" && grep -q "README.md:3: figures: no row of .gpu.csv nranks=3" "$out"'
+sed -i 's/; GPUs = /; GPUs /' "$page"
+check "figures: a comment that describes no table is found" \
+    eval 'ends_with 1 ci/figures --check -C "$tree" && grep -q "README.md:3: figures: expected HEADING = FILE" "$out"'
+figures_tree
+sed -i '0,/end of figures/s///' "$page"
+check "figures: a table without an end is found" \
+    eval 'ends_with 1 ci/figures --check -C "$tree" && grep -q "README.md:3: figures: no .<!-- end of figures -->. follows" "$out"'
 
 if command -v hadolint >/dev/null; then
     plant_tree
