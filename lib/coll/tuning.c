@@ -24,7 +24,7 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"alltoallv", 2, "own-traded", "-", "direct", ""},
     {"sendrecv", 2, "own-traded", "1K", "packet", ""},
     {"sendrecv", 2, "own-traded", "-", "direct", ""},
-    /* Ranks on several NUMA nodes, by simulation (docs/performance/host-simulation.md). */
+    /* Ranks on several NUMA nodes, by simulation (docs/performance/host-collectives.md). */
     {"allreduce", WEIRI_RANKS_MAX, "own-numa", "512", "packet", ""},
     {"allreduce", WEIRI_RANKS_MAX, "own-numa", "256K", "fused", ""},
     {"allreduce", WEIRI_RANKS_MAX, "own-numa", "-", "numa", ""},
