@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,7 +64,7 @@ results_kind results_kind_of(const results_input *input)
 static int ends_with(const char *name, const char *tail)
 {
     size_t length = strlen(name), more = strlen(tail);
-    return length > more && strcmp(name + length - more, tail) == 0;
+    return length > more && strcasecmp(name + length - more, tail) == 0;
 }
 
 void results_read_input(results_set *set, results_input *input, int named)
@@ -90,7 +91,7 @@ void results_read_input(results_set *set, results_input *input, int named)
     case RESULTS_KIND_LOG:
         break;
     }
-    results_read_log(set, input, named);
+    results_read_log(set, input, must_have_results);
 }
 
 FILE *results_open(const char *path, long long most_bytes)
@@ -159,11 +160,40 @@ static int may_hold_results(const char *name)
            ends_with(name, ".log") || ends_with(name, ".out");
 }
 
+/* a.csv.gz; prose is compressed too, but rotated logs hold no results. */
+static int is_compressed_result(const char *name)
+{
+    static const char *const csv[] = {".csv.gz", ".csv.xz", ".csv.zst", ".csv.bz2"};
+    for (size_t i = 0; i < sizeof csv / sizeof *csv; i++)
+        if (ends_with(name, csv[i]))
+            return 1;
+    return 0;
+}
+
 /* CSV files before other files of the same run. */
 static int by_kind_and_name(const struct dirent **a, const struct dirent **b)
 {
     int first = ends_with((*a)->d_name, ".csv"), second = ends_with((*b)->d_name, ".csv");
     return first != second ? second - first : strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int read_folder(results_set *set, const char *folder, int depth);
+
+/* Reads a folder's entry if its name is that of a result file. */
+static void read_entry(results_set *set, const char *folder, const char *name, int depth)
+{
+    char path[PATH_MAX];
+    struct stat about = {.st_mode = S_IFREG};
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        results_lose(set, folder, 0, "a path of more than %d bytes is not read", PATH_MAX);
+    else if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) && depth < DEPTH)
+        read_folder(set, path, depth + 1);
+    else if (S_ISDIR(about.st_mode))
+        results_lose(set, path, 0, "more than %d folders deep; not read", DEPTH);
+    else if (is_compressed_result(name))
+        results_lose(set, path, 0, "compressed: decompress it first");
+    else if (may_hold_results(name))
+        read_file(set, path, 0);
 }
 
 static int read_folder(results_set *set, const char *folder, int depth)
@@ -175,16 +205,8 @@ static int read_folder(results_set *set, const char *folder, int depth)
         return -1;
     }
     for (int i = 0; i < count; i++) {
-        char path[PATH_MAX];
-        struct stat about;
-        const char *name = entries[i]->d_name;
-        int fits = snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path;
-        if (name[0] == '.' || !fits || stat(path, &about) != 0)
-            ; /* hidden, or a dangling link */
-        else if (S_ISDIR(about.st_mode) && depth < DEPTH)
-            read_folder(set, path, depth + 1);
-        else if (S_ISREG(about.st_mode) && may_hold_results(name))
-            read_file(set, path, 0);
+        if (entries[i]->d_name[0] != '.')
+            read_entry(set, folder, entries[i]->d_name, depth);
         free(entries[i]);
     }
     free(entries);

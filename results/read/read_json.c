@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct reader {
     results_set *set;
@@ -83,9 +84,10 @@ static void read_iterations(reader *in, results_row *row, const json_t *details)
     free(sorted);
 }
 
+static const char *const halves[] = {"out_of_place", "in_place"};
+
 static void add_half(reader *in, const json_t *result, int number, int in_place)
 {
-    static const char *const halves[] = {"out_of_place", "in_place"};
     static const char *const details[] = {"out_of_place_per_iter", "in_place_per_iter"};
     const json_t *half = json_object_get(result, halves[in_place]);
     const json_t *wrong = json_object_get(half, "nwrong");
@@ -260,7 +262,9 @@ static void add_row(reader *in, int number, json_t *object)
     json_object_foreach(object, key, value)
     {
         int column = results_column_find(key);
-        if (column >= 0)
+        if (json_is_array(value) || json_is_object(value))
+            results_lose(in->set, row.path, number, "'%.60s' is not one value; left out", key);
+        else if (column >= 0)
             row.text[column] = field_of(in, (results_column)column, value);
         else
             results_note(in->set, row.path, number, "unknown column '%.60s'; left out", key);
@@ -268,10 +272,37 @@ static void add_row(reader *in, int number, json_t *object)
     results_add(in->set, &row);
 }
 
+/* Rows from `first` on: whether one has failed; making all of them wrong. */
+static int has_failed(const results_set *set, size_t first)
+{
+    for (size_t i = first; i < set->count; i++)
+        if (set->rows[i].failed)
+            return 1;
+    return 0;
+}
+
+static void fail_from(results_set *set, size_t first)
+{
+    for (size_t i = first; i < set->count; i++)
+        results_row_fail(&set->rows[i]);
+}
+
+static int is_wrong(const json_t *half)
+{
+    const char *special = json_string_value(json_object_get(half, "special"));
+    return json_number_value(json_object_get(half, "nwrong")) != 0 ||
+           (special && strcmp(special, "fail") == 0);
+}
+
 /* A result's `rows` contain all that its out-of-place and in-place members do, and more. */
 static void read_result(reader *in, const json_t *result, int number)
 {
     const json_t *rows = json_object_get(result, "rows");
+    const size_t first = in->set->count;
+    if (!json_is_object(result)) {
+        results_lose(in->set, in->input->path, number, "a result is not an object; left out");
+        return;
+    }
     if (!json_is_array(rows)) {
         add_half(in, result, number, 0);
         add_half(in, result, number, 1);
@@ -282,13 +313,35 @@ static void read_result(reader *in, const json_t *result, int number)
             add_row(in, number, json_array_get(rows, i));
         else
             results_lose(in->set, in->input->path, number, "a row is not an object; left out");
+    for (int i = 0; i < 2; i++)
+        if (is_wrong(json_object_get(result, halves[i])) && !has_failed(in->set, first)) {
+            results_lose(
+                in->set, in->input->path, number,
+                "%s has wrong values, and no row of the result: all of them count as wrong",
+                halves[i]);
+            fail_from(in->set, first);
+        }
 }
 
-/* A flag as nccl-tests writes it, the text "false". */
+/* A flag as nccl-tests writes it, the text "false", or as others do. */
 static int is_false(const json_t *value)
 {
     const char *text = json_string_value(value);
-    return json_is_false(value) || (text && strcmp(text, "false") == 0);
+    return json_is_false(value) || (json_is_number(value) && json_number_value(value) == 0) ||
+           (text && strcasecmp(text, "false") == 0);
+}
+
+/* Errors: a list, or one of any type. */
+static void read_errors(reader *in, const json_t *errors)
+{
+    const size_t count = json_is_array(errors) ? json_array_size(errors) : errors != NULL;
+    for (size_t i = 0; i < count && !json_is_null(errors); i++) {
+        const json_t *one = json_is_array(errors) ? json_array_get(errors, i) : errors;
+        char *text = json_dumps(one, JSON_COMPACT | JSON_ENCODE_ANY);
+        results_lose(in->set, in->input->path, 0, "the tool reports an error: %.200s",
+                     text ? text : "");
+        free(text);
+    }
 }
 
 /* What the tool says of the whole run: errors, a bandwidth below what was demanded, and wrong
@@ -296,30 +349,24 @@ static int is_false(const json_t *value)
 static void read_outcome(reader *in, const json_t *top, size_t first)
 {
     results_set *set = in->set;
-    const json_t *errors = json_object_get(top, "errors");
-    for (size_t i = 0; i < json_array_size(errors); i++) {
-        char *text = json_dumps(json_array_get(errors, i), JSON_COMPACT | JSON_ENCODE_ANY);
-        results_lose(set, in->input->path, 0, "the tool reports an error: %.200s",
-                     text ? text : "");
-        free(text);
-    }
+    const char *path = in->input->path;
+    const json_t *bounds = json_object_get(top, "out_of_bounds");
+    read_errors(in, json_object_get(top, "errors"));
     if (json_object_get(top, "start_time") && !json_object_get(top, "end_time"))
-        results_lose(set, in->input->path, 0,
+        results_lose(set, path, 0,
                      "the document has a start_time and no end_time: the run was broken off");
     if (is_false(json_object_get(json_object_get(top, "average_bus_bandwidth"), "okay")))
-        results_lose(set, in->input->path, 0,
+        results_lose(set, path, 0,
                      "the tool reports that its bandwidth is below what was demanded");
-    if (!is_false(json_object_get(json_object_get(top, "out_of_bounds"), "okay")))
+    if ((!is_false(json_object_get(bounds, "okay")) &&
+         json_number_value(json_object_get(bounds, "count")) == 0) ||
+        has_failed(set, first))
         return;
-    for (size_t i = first; i < set->count; i++)
-        if (set->rows[i].failed)
-            return;
     if (set->count > first)
-        results_note(set, in->input->path, 0,
+        results_note(set, path, 0,
                      "the tool reports wrong values, but not in which row: all "
                      "rows of its document count as wrong");
-    for (size_t i = first; i < set->count; i++)
-        results_row_fail(&set->rows[i]);
+    fail_from(set, first);
 }
 
 static void read_results(reader *in, json_t *top)

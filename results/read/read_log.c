@@ -71,12 +71,12 @@ static void explain(results_set *set, const results_input *input, const results_
     int line = 0;
     const char *what = speaker_of(lines, &line);
     if (what)
-        results_note(set, input->path, line,
+        results_lose(set, input->path, line,
                      "text; not a known kind of result file "
                      "(docs/user/comparing.md): %s",
                      what);
     else
-        results_note(set, input->path, 0,
+        results_lose(set, input->path, 0,
                      "%s; not a known kind of result file "
                      "(docs/user/comparing.md)",
                      is_binary ? "binary data" : "text");
@@ -126,7 +126,7 @@ void results_read_log(results_set *set, results_input *input, int named)
     const char *nature = nature_of(input);
     if (nature) {
         if (named)
-            results_note(set, input->path, 0, "%s", nature);
+            results_lose(set, input->path, 0, "%s", nature);
         return;
     }
     const int is_json = results_is_json_object(input->text);

@@ -109,6 +109,9 @@ json() { # NAME MEMBERS: a document of nccl-tests.
 json broken '"start_time": "2026-01-02 03:04:05",'
 json error '"errors": ["lost"],'
 json slow '"average_bus_bandwidth": {"bandwidth": 1, "okay": "false"},'
+json text '"errors": "lost",'
+json counted '"out_of_bounds": {"count": 3, "okay": "true"},'
+json capital '"out_of_bounds": {"count": 0, "okay": "FALSE"},'
 json sound '"start_time": "2026-01-02 03:04:05", "end_time": "2026-01-02 03:05:05",'
 echo 'allreduce 128 <= 100 us' >"$scratch/floors"
 for b in "$scratch"/lost/*.csv; do
@@ -118,14 +121,38 @@ for b in "$scratch"/lost/*.csv; do
     case ${b##*/} in median.csv | twice.csv) continue ;; esac
     check "it is no matter in A (${b##*/})" ends_with 0 $program "$b" "$scratch/b.csv"
 done
-for b in cancelled.log signal.log torn.log floor.log broken.json error.json slow.json; do
+for b in cancelled.log signal.log torn.log floor.log broken.json error.json text.json slow.json; do
     check "a run that failed or was broken off ends with 3 ($b)" ends_with 3 $program "$scratch/lost/$b" "$scratch/lost/$b"
 done
 for b in whole.log warned.log sound.json; do
     check "a run that ended well ends with 0 ($b)" ends_with 0 $program "$scratch/lost/$b" "$scratch/lost/$b"
 done
-mkdir -p "$scratch/two" && cp "$scratch/b.csv" "$scratch/two" && : >"$scratch/two/killed.csv"
-check "an empty CSV of a folder ends with 3" ends_with 3 $program "$scratch/a.csv" "$scratch/two"
+for b in counted.json capital.json; do
+    check "wrong values of a whole document end with 1 ($b)" ends_with 1 $program "$scratch/lost/$b" "$scratch/lost/$b"
+done
+printf '{"results": [{"out_of_place": {"nwrong": 3}, "rows": [{"collective": "allreduce", "nranks": 4, "contender": "weir", "dtype": "float",
+    "redop": "sum", "placement": "out", "bytes": 64, "median_us": 10, "verify": "pass", "wrong": %s}]}, %s]}' 0 '{}' >"$scratch/half.json"
+check "rows that pass in a result with wrong values fail" ends_with 1 $program "$scratch/a.csv" "$scratch/half.json"
+sed 's/nwrong": 3/nwrong": 0/; s/"wrong": 0/"wrong": [3]/' "$scratch/half.json" >"$scratch/list.json"
+check "a number that is a list ends with 3" ends_with 3 $program "$scratch/a.csv" "$scratch/list.json"
+sed 's/nwrong": 3/nwrong": 0/; s/{}]}$/"lost"]}/' "$scratch/half.json" >"$scratch/text.json"
+check "a result that is a text ends with 3" ends_with 3 $program "$scratch/a.csv" "$scratch/text.json"
+# A folder: what it cannot read of B, it does not pass over.
+folder() { # NAME COMMAND...: a folder with b.csv and what COMMAND makes in it.
+    local name=$1 && shift
+    mkdir -p "$scratch/folders/$name" && cp "$scratch/b.csv" "$scratch/folders/$name" && (cd "$scratch/folders/$name" && "$@")
+}
+folder empty touch killed.csv
+folder link ln -s /none/a.csv lost.csv
+folder pipe mkfifo lost.csv
+folder compressed gzip -k b.csv
+folder disguised eval 'gzip -c b.csv >c.csv'
+folder deep eval 'mkdir -p 1/2/3/4/5/6/7/8/9 && cp b.csv 1/2/3/4/5/6/7/8/9'
+for b in empty link pipe compressed disguised deep; do
+    check "a folder with what cannot be read ends with 3 ($b)" ends_with 3 $program "$scratch/a.csv" "$scratch/folders/$b"
+done
+folder capital cp ../../bad.csv C.CSV
+check "the names of files are those of any case" ends_with 1 $program "$scratch/a.csv" "$scratch/folders/capital"
 check "its reports are written" ends_with 3 $program --junit "$scratch/o.xml" --markdown "$scratch/o.md" --json "$scratch/o.json" "$scratch/a.csv" "$scratch/lost/cut.csv"
 check "they say that it is incomplete" eval 'grep -q "<failure message=\"incomplete" "$scratch/o.xml" && grep -q "^### Verdict: incomplete: " "$scratch/o.md" && grep -q "\"losses\": 1" "$scratch/o.json"'
 right b 64 | sed 's/,pass,0$/,pass,0,exact,fail/' | sed "1i $header,oracle,special" >"$scratch/special.csv"
