@@ -1,7 +1,8 @@
 /*
- * The cost model of the algorithms across nodes, by which one is selected for numbers of nodes that
- * the tuning table has no rows for. docs/developer/collectives.md has the closed forms and their
- * sources. All functions are pure: ranks that agree on the arguments select the same algorithm.
+ * The cost model of the algorithms across nodes. It selects one for numbers of nodes that the
+ * tuning table has no rows for. docs/developer/collectives-internode.md has the closed forms and
+ * their sources. All functions are pure: ranks that agree on the arguments select the same
+ * algorithm.
  */
 #ifndef WEIR_COLL_INTERNODE_COST_H
 #define WEIR_COLL_INTERNODE_COST_H

@@ -84,8 +84,8 @@ static int divides_packets(const weiri_plan_op *op)
            op->channel != WEIRI_PLAN_PORT && !op->in_body;
 }
 
-/* Whether the same thread makes both accesses, so that no fence is needed between them: those of
- * two packet operations on the same part of a chunk (docs/developer/memory-model.md). */
+/* Whether the same thread makes both accesses, so that no fence is needed between them: the
+ * accesses of two packet operations on one part of a chunk (docs/developer/plans.md). */
 static int is_same_thread(const weiri_check *check, const weiri_check_access *access,
                           uint32_t block, uint32_t lane)
 {

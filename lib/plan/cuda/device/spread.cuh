@@ -183,7 +183,7 @@ template <bool whole> WEIRI_GPU_FN void weiri_image_store(char *to, uint64_t wor
 
 /* The first word of this thread from byte `begin` on. Word i of a line belongs to thread i modulo
  * the threads of the block, whatever the step and its operands are: packet steps of a block on the
- * same bytes need no fence between them (docs/developer/memory-model.md). */
+ * same bytes need no fence between them (docs/developer/plans.md). */
 WEIRI_GPU_FN size_t weiri_image_own_word(size_t begin)
 {
     const uint32_t word = (uint32_t)(begin / 8 % blockDim.x);
