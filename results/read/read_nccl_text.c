@@ -19,6 +19,11 @@ enum { TOKENS = 64 };
 static void check_footer(results_text *in)
 {
     results_nccl *n = &in->nccl;
+    if (n->rows > 0 && !n->has_footer && !n->is_mscclpp)
+        results_lose(
+            in->set, in->path, in->line,
+            "a table without '# Out of bounds values' after it: the run was broken off, or "
+            "its output was cut");
     if (n->failed_values <= 0 || in->set->count == n->first_row)
         return;
     for (size_t i = n->first_row; i < in->set->count; i++)
@@ -49,7 +54,7 @@ void results_nccl_end(results_text *in)
     check_footer(in);
     if (n->rows > 0 && n->devices.listed == 1 && n->devices.ranks == 1)
         in->one_rank_tables++;
-    n->failed_values = 0;
+    n->failed_values = n->has_footer = 0;
     n->first_row = in->set->count;
 }
 
@@ -200,8 +205,10 @@ static void read_headings(results_text *in, char *line)
 static void read_footer(results_text *in, const char *line)
 {
     const char *colon = strchr(line, ':');
-    if (colon && strstr(colon, "FAILED"))
-        in->nccl.failed_values = atoi(colon + 1) > 0 ? atoi(colon + 1) : 1;
+    in->nccl.has_footer = 1;
+    in->nccl.failed_values = colon ? atoi(colon + 1) : 0;
+    if (colon && strstr(colon, "FAILED") && in->nccl.failed_values < 1)
+        in->nccl.failed_values = 1;
     drop_part(in);
 }
 
@@ -265,8 +272,10 @@ static const char *verdict_of(const results_cell *cell, const char *wrong)
     double value;
     if (strchr(wrong, '*'))
         return "fail";
-    if (results_real(wrong, &value) != 0)
+    if (strcmp(wrong, "N/A") == 0)
         return "off";
+    if (results_real(wrong, &value) != 0 || value < 0) /* nan, inf */
+        return "fail";
     return value < (cell->meaning == RESULTS_CELL_ERROR ? 1e-2 : 1e-9) ? "pass" : "fail";
 }
 

@@ -96,7 +96,12 @@ static results_trouble trouble_of(const char *line)
                                            "Requires MPI",
                                            "not enough slots",
                                            "unhandled system error",
-                                           "unhandled cuda error"};
+                                           "unhandled cuda error",
+                                           "non-zero status",
+                                           "non-zero exit code",
+                                           "Job step aborted",
+                                           "ChildFailedError",
+                                           "fallen off the bus"};
     static const char *const hints[] = {"NCCL WARN",
                                         "command not found",
                                         "cannot open shared object",

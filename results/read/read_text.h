@@ -49,8 +49,8 @@ typedef struct results_nccl {
     results_table table;
     const char *placements[RESULTS_TABLE_HALVES];
     results_part part;
-    int failed_values; /* of the footer */
-    size_t first_row;  /* of the section, in the set */
+    int has_footer, failed_values; /* whether the table has ended; what its footer counts */
+    size_t first_row;              /* of the section, in the set */
 } results_nccl;
 
 /* A section of OSU or IMB. */

@@ -146,6 +146,7 @@ cat >"$scratch/both/a.txt" <<'TABLE'
 # weir 0.1.0 (12.2.0, release), run r, 2026-11-24T04:07:34Z
 #       size         count      type   redop    root     time   algbw   busbw  #wrong
            8             2     float     sum      -1    10.00    0.00    0.00       0
+# Out of bounds values : 0 OK
 TABLE
 check "a printed table beside the CSV of its run is not another run" \
     eval 'ends_with 0 $program "$scratch/both" "$scratch/two.csv" && has "both: .*, 1 run,"'
@@ -229,6 +230,7 @@ cat >"$scratch/nccl.log" <<'LOG'
            8             2     float     sum      -1    20.45    0.00    0.00       0     8.30    0.00    0.00       0
 h:991:1000 [0] NCCL INFO a line between
           64            16     float     sum      -1    20.13    0.00    0.01       0     9.04    0.00    0.01       0
+# Out of bounds values : 0 OK
 LOG
 check "a log of nccl-tests and weir's CSV are compared in Markdown" \
     eval '$program --format markdown "$scratch/nccl.log" "$scratch/a" 2>"$err" | grep -q "| 8 | allreduce .* weir beside nccl:2.28.3 |"'
@@ -482,6 +484,7 @@ printed_run() { # FILE TIME_OUT WRONG VERIFY
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
           64             2     float    none      -1  $2    0.03    0.02   $3      nan     nan     nan    N/A
+# Out of bounds values : 0 OK
 EOF
 }
 mkdir -p "$scratch/printed/good" "$scratch/printed/wrong"

@@ -86,21 +86,26 @@ spoil cut 's/,float.*//'
 spoil quote 's/,ring,/,"ring,/'
 spoil twice '1s/.*/&/'
 sed -i '1s/$/,verify/; 2,$s/$/,pass/; 2s/,pass,0,/,fail,3,/' "$scratch/lost/twice.csv"
-log() { # NAME TEXT: a table of nccl-tests, followed by TEXT.
+log() { # NAME TEXT...: a table of nccl-tests, followed by TEXT.
+    local name=$1 && shift
     printf '%s\n' '# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22803' '# Collective test starting: all_reduce_perf' \
         '# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: 4(factor) warmup iters: 5 iters: 20' \
         '#  Rank  0 Group  0 Pid    991 on      node-a device  0 [0000:00:06] NVIDIA H200' \
         '#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong' \
         '#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)' \
         '          64            16     float     sum      -1     8.45    0.01    0.01       0     8.30    0.01    0.01       0' \
-        "$2" >"$scratch/lost/$1.log"
+        "$@" >"$scratch/lost/$name.log"
 }
-log cancelled 'slurmstepd: error: *** STEP 7.0 ON node-a CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***'
-log signal 'mpirun noticed that process rank 1 with PID 7 on node node-a exited on signal 9 (Killed).'
-log torn '         256            64     float     sum'
-log floor '# Avg bus bandwidth    : 0.01 FAILED'
-log whole '# Out of bounds values : 0 OK'
-log warned 'node-a:991:991 [0] NCCL WARN Missing "iommu=pt" from kernel command line'
+whole='# Out of bounds values : 0 OK'
+log cut
+log counted '# Out of bounds values : 3 OK'
+log cancelled "$whole" 'slurmstepd: error: *** STEP 7.0 ON node-a CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***'
+log signal "$whole" 'mpirun noticed that process rank 1 with PID 7 on node node-a exited on signal 9 (Killed).'
+log torn "$whole" '         256            64     float     sum'
+log floor "$whole" '# Avg bus bandwidth    : 0.01 FAILED'
+log status "$whole" 'prterun detected that one or more processes exited with non-zero status'
+log whole "$whole"
+log warned "$whole" 'node-a:991:991 [0] NCCL WARN Missing "iommu=pt" from kernel command line'
 json() { # NAME MEMBERS: a document of nccl-tests.
     printf '{"version": 3, "args": ["all_reduce_perf"], "config": {"devices": [{"rank": 0, "hostname": "h"}]}, %s
         "results": [{"size": 64, "count": 16, "type": "float", "redop": "sum", "root": -1, "out_of_place": {"time": 8.4, "nwrong": 0}}]}' \
@@ -121,13 +126,13 @@ for b in "$scratch"/lost/*.csv; do
     case ${b##*/} in median.csv | twice.csv) continue ;; esac
     check "it is no matter in A (${b##*/})" ends_with 0 $program "$b" "$scratch/b.csv"
 done
-for b in cancelled.log signal.log torn.log floor.log broken.json error.json text.json slow.json; do
+for b in cut.log cancelled.log status.log signal.log torn.log floor.log broken.json error.json text.json slow.json; do
     check "a run that failed or was broken off ends with 3 ($b)" ends_with 3 $program "$scratch/lost/$b" "$scratch/lost/$b"
 done
 for b in whole.log warned.log sound.json; do
     check "a run that ended well ends with 0 ($b)" ends_with 0 $program "$scratch/lost/$b" "$scratch/lost/$b"
 done
-for b in counted.json capital.json; do
+for b in counted.log counted.json capital.json; do
     check "wrong values of a whole document end with 1 ($b)" ends_with 1 $program "$scratch/lost/$b" "$scratch/lost/$b"
 done
 printf '{"results": [{"out_of_place": {"nwrong": 3}, "rows": [{"collective": "allreduce", "nranks": 4, "contender": "weir", "dtype": "float",

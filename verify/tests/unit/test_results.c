@@ -347,7 +347,8 @@ TEST(variants_of_nccl_tests_text_are_read)
     expect("all_gather.txt",
            "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
            "#       size  count  type    time   algbw   busbw  error     time   algbw   busbw "
-           " error\n   1024   256   float   10.0   0.1   0.1  0e+00   10.1  0.1  0.1  1e-06\n",
+           " error\n   1024   256   float   10.0   0.1   0.1  0e+00   10.1  0.1  0.1  1e-06\n"
+           "# Out of bounds values : 0 OK\n",
            2, NULL);
     expect("x.txt",
            "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
@@ -359,7 +360,8 @@ TEST(variants_of_nccl_tests_text_are_read)
            NCCL_HEAD
            "#  size  count  type  redop  root cputime algbw busbw #wrong i_min i_max i_p99 i_cv% "
            "cputime algbw busbw #wrong i_min i_max i_p99 i_cv%\n"
-           " 8 2 float sum -1 8.4 0 0 0 1 2 3 4 8.3 0 0 N/A 1 2 3 4 2026-01-01 12:00:00\n",
+           " 8 2 float sum -1 8.4 0 0 0 1 2 3 4 8.3 0 0 N/A 1 2 3 4 2026-01-01 12:00:00\n"
+           "# Out of bounds values : 0 OK\n",
            2, NULL);
     expect("x.txt", NCCL_HEAD NCCL_COLUMNS "   8    2   float   sum   -1   8.4  0.0  0.0   0   8.",
            0, "x.txt:9: a row of 10 fields where the headings have 13");
@@ -368,8 +370,26 @@ TEST(variants_of_nccl_tests_text_are_read)
     /* nan and N/A: no value. A row with wrong elements is a row without a time. */
     expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 nan nan nan 0 nan nan nan N/A\n", 0,
            NULL);
-    expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 nan nan nan 3 8.4 nan N/A 0\n", 2,
-           NULL);
+    expect("x.txt",
+           NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 nan nan nan 3 8.4 nan N/A 0\n"
+                                  "# Out of bounds values : 3 FAILED\n",
+           2, NULL);
+    /* The footer ends a table. Only N/A says that nothing was checked. */
+    expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 8.4 0 0 0 8.4 0 0 0\n", 2,
+           "x.txt:9: a table without '# Out of bounds values' after it");
+    static const char *const wrong[] = {"nan", "-nan", "inf", "-1", "N/A"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[2048];
+        reading made;
+        snprintf(text, sizeof text,
+                 NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 8.4 0 0 %s 8.4 0 0 0\n"
+                                        "# Out of bounds values : 0 OK\n",
+                 wrong[i]);
+        read_text(&made, "x.txt", text);
+        assert_int_equal(made.set.count, 2);
+        assert_int_equal(made.set.rows[0].failed, strcmp(wrong[i], "N/A") != 0);
+        reading_free(&made);
+    }
 }
 
 TEST(output_of_other_tools_is_read)
