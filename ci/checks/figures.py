@@ -1,4 +1,5 @@
-"""Tables of measurements in docs/performance: they must be those that the files in results/record give.
+"""Tables of measurements in docs/performance: they must be those that the files in results/record give, and each of
+these files must be named in its folder's README and serve a figure.
 
 A table follows a comment that describes it, and ends at the next comment:
 
@@ -22,6 +23,7 @@ from checks.files import text
 
 RECORD = "results/record"
 PAGES = "docs/performance/*.md"
+USERS = (PAGES, "docs/pictures/*.gp", "lib/plan/cost/fleets/*.csv")  # what takes figures from records
 BEGIN = re.compile(r"<!-- figures: (.*?) -->")
 END = "<!-- end of figures -->"
 ORDER = ("allreduce", "reduce_scatter", "reduce", "allgather", "broadcast", "alltoall", "alltoallv", "gather",
@@ -198,7 +200,21 @@ def tables(path):
             yield number, lines[number:end], None, str(reason)
 
 
+def unused():
+    """Records that the folder's README does not name, or that no figure is taken from."""
+    index = os.path.join(RECORD, "README.md")
+    named = text(index) if os.path.isfile(index) else ""
+    used = "".join(text(path) for pattern in USERS for path in glob.glob(pattern))
+    for path in sorted(glob.glob(os.path.join(RECORD, "*"))):
+        name = os.path.basename(path)
+        if path != index and f"`{name}`" not in named:
+            yield path, 1, "record", f"{index} does not say which figure it serves"
+        if path != index and name not in used:
+            yield path, 1, "record", "no figure is taken from it; delete it"
+
+
 def check():
+    yield from unused()
     for path in sorted(glob.glob(PAGES)):
         for number, old, new, reason in tables(path):
             if new is None:

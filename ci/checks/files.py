@@ -38,7 +38,7 @@ NO_PROSE = (".svg", ".xml", ".csv", ".json", ".map", ".supp")
 
 def is_prose_file(path):
     """Whether people read the text of this file. Data that programs wrote are not prose."""
-    return not path.endswith(NO_PROSE) and not path.startswith("results/record/") \
+    return not path.endswith(NO_PROSE) and (not path.startswith("results/record/") or path.endswith(".md")) \
         and path not in (*OTHER_TEXT, PLANTED)
 
 

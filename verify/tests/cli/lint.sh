@@ -173,6 +173,7 @@ figures_tree() {
         printf '%s\n' '# Performance' '' '<!-- figures: ratios; GPUs = gpu.csv nranks=2 -->' '<!-- end of figures -->' '' \
             '<!-- figures: times bytes 8 1024; allreduce = gpu.csv collective=allreduce -->' '<!-- end of figures -->'
     } >"$page"
+    echo '# Records: `gpu.csv`' >"$tree/results/record/README.md"
     ci/figures -C "$tree" >"$out" 2>&1
 }
 figures_tree
@@ -190,6 +191,11 @@ figures_tree
 sed -i 's/weir,out,1024,,4.000/weir,out,1024,,5.000/' "$record"
 check "figures: a changed record is found in each table" \
     eval 'ends_with 1 ci/lint-text -C "$tree" figures && [ "$(grep -c "^docs/performance/README.md:.*has | allreduce" "$out")" = 2 ]'
+figures_tree
+cp "$record" "$tree/results/record/old.csv"
+check "figures: a record that no figure is taken from, and that the README does not name, is found" \
+    eval 'ends_with 1 ci/lint-text -C "$tree" figures && grep -q "^results/record/old.csv:1: record: no figure" "$out" &&
+    grep -q "^results/record/old.csv:1: record: results/record/README.md does not say" "$out" && ! grep -q gpu.csv "$out"'
 figures_tree
 sed -i '/alltoallv/d' "$page"
 check "figures: a row that is missing is found" eval 'ends_with 1 ci/figures --check -C "$tree" && grep -q "has nothing, .* alltoallv" "$out"'
