@@ -7,8 +7,10 @@
 #include "bench/job/job.h"
 
 #include "base/config.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/transports.h"
 #include "bench/gpu/clocks.h"
 #include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
@@ -299,6 +301,22 @@ static void open_nvml(bench_job *job)
     job->nvml = bench_nvml_open(gpu.bus);
 }
 
+/* Rejects a network transport if all ranks are on one node, where they share memory: the results
+ * would not be what was asked for. */
+static weir_status check_transport(bench_job *job)
+{
+    const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);
+    const weiri_transport_row *row =
+        wanted ? weiri_transport_row_of(weiri_transport_find(wanted)) : NULL;
+    weir_status status = WEIR_OK;
+    if (row && row->joins_nodes && job->nnodes == 1)
+        status = bench_job_note(job, WEIR_ERR_UNSUPPORTED,
+                                "transport '%s' connects nodes, but all ranks are on one node; use "
+                                "shm or auto, or ranks with different values of %s",
+                                wanted, weiri_env_name(WEIRI_ENV_HOSTID));
+    return bench_job_agree(job, status, "communicator");
+}
+
 weir_status bench_job_connect(bench_job *job, weir_backend backend)
 {
     find_local_ranks(job);
@@ -316,7 +334,7 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
         bench_exchange_fold(job, BENCH_FOLD_MAX, job->setup_ms + (weiri_clock_s() - began_s) * 1e3);
     job->nnodes = weir_comm_nnodes(job->comm);
     open_nvml(job);
-    return WEIR_OK;
+    return check_transport(job);
 }
 
 /* The communicator is destroyed last, so that the watchdog can ask it about peers until then. The

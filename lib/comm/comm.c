@@ -38,20 +38,6 @@ static weir_status comm_find_placements(weir_boot *boot, const weiri_address *mo
     return status;
 }
 
-/* Rejects network transports for ranks of one node, which share memory. */
-static weir_status comm_check_transport(void)
-{
-    const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);
-    const weiri_transport_row *row =
-        wanted ? weiri_transport_row_of(weiri_transport_find(wanted)) : NULL;
-    if (row && row->joins_nodes)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "transport '%s' connects nodes, but all ranks are on one node; use shm "
-                          "or auto, or ranks with different values of %s",
-                          wanted, weiri_env_name(WEIRI_ENV_HOSTID));
-    return WEIR_OK;
-}
-
 /* config_status: whether own could be read. */
 static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
                                weir_status config_status, weir_comm **comm)
@@ -78,8 +64,7 @@ static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
     status = comm_find_placements(boot, &monitor, placements, &is_one_node);
     if (status == WEIR_OK && !is_one_node)
         status = weiri_internode_comm_create(boot, own, placements, comm);
-    else if (status == WEIR_OK &&
-             (status = weir_boot_agree(boot, comm_check_transport())) == WEIR_OK)
+    else if (status == WEIR_OK)
         status = weiri_comm_create_node(boot, own, NULL, NULL, comm);
     weiri_monitor_open(status == WEIR_OK ? *comm : NULL, placements);
     free(placements);

@@ -98,15 +98,19 @@ static void grid(weir_comm *comm, int *failures)
     EXPECT_OK(failures, weir_comm_destroy(row));
 }
 
-/* Two nodes of two ranks: a group within each, and one across both. */
+/* Two nodes of two ranks: a group within each, and one across both. A network transport that the
+ * environment names connects nodes, and is no obstacle to a group within one. */
 static void across(weir_comm *comm, int *failures)
 {
     const int rank = weir_comm_rank(comm);
     setenv("WEIR_HOSTID", rank / 2 ? "b" : "a", 1);
+    setenv("WEIR_TRANSPORT", "tcp", 1);
     weir_comm *within = NULL, *between = NULL;
     EXPECT_OK(failures, weir_comm_split(comm, rank / 2, 0, host_config(), &within));
     EXPECT_OK(failures, weir_comm_split(comm, rank % 2, 0, host_config(), &between));
     EXPECT(failures, weir_comm_nnodes(within) == 1 && weir_comm_nnodes(between) == 2);
+    EXPECT(failures, weir_comm_transport(within) == WEIR_TRANSPORT_SHM);
+    EXPECT(failures, weir_comm_transport(between) == WEIR_TRANSPORT_TCP);
     EXPECT(failures, sum_of(within, rank) == (rank / 2 ? 5 : 1));
     EXPECT(failures, sum_of(between, rank) == (rank % 2 ? 4 : 2));
     EXPECT_OK(failures, weir_comm_destroy(between));
