@@ -258,7 +258,7 @@ static const weiri_option rows[] = {
              "are copied to the places that it reads; -n is the number of replays"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(common.buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
-     .help = "registered: memory of the library, which peers read; unregistered: memory of malloc, "
+     .help = "registered: memory of the library, which peers read; unregistered: malloc'd memory, "
              "whose rows pass through shared memory (default: registered; aliases: weir, plain)"},
     {0, "peer", "mpi|nccl-ep[:PATH]", &type_peer, 0, .flags = SAME,
      .help = "also measure MPI_Alltoallv with rows packed and unpacked by hand, on the host; or on "

@@ -117,7 +117,7 @@ static const weiri_option rows[] = {
     {'y', "stream_null", "0|1", &weiri_option_int, AT(ignored), .high = 1,
      .help = "accepted for nccl-tests' command lines; no effect"},
     {0, "csv", "FILE", &weiri_option_text, AT(csv_path),
-     .help = "also write CSV, each row as soon as it is known, and a manifest beside it (a.json "
+     .help = "also write CSV, each row as soon as it is known, and a manifest next to it (a.json "
              "for a.csv)"},
     {0, "ceiling", "FILE", &weiri_option_text, AT(ceiling_path),
      .help = "compare results with the links that weir-topo --measure FILE recorded, for as many "
@@ -161,9 +161,9 @@ static const weiri_option rows[] = {
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .manifest = "buffers",
-     .help = "registered: memory of the library, which peers map; unregistered: memory of malloc "
-             "or cudaMalloc, which peers cannot map: data pass through shared memory, or the "
-             "kernel copies them (default: registered; aliases: weir, plain)"},
+     .help = "registered: memory of the library, which peers map; unregistered: malloc'd "
+             "or cudaMalloc'd memory, which peers cannot map: data pass through shared memory, or "
+             "the kernel copies them (default: registered; aliases: weir, plain)"},
     {0, "dist", "WORD[:VALUE]", &weiri_option_text, AT(dist), .initial = "spread:1", .flags = SAME,
      .manifest = "dist",
      .help = "traffic pattern of alltoallv: uniform; spread:X, from 0 (uniform) to 1 (in "

@@ -50,7 +50,7 @@ def option_of(match):
     """An option and its value; what follows is text. A value is separated from the option by one
     blank, or from the text by two, or ends the line."""
     rest = match.group("rest")
-    value = re.match(r"^(?: (\S+)| +((?:[A-Z]|\S*\|)\S*)(?=  |$))(.*)$", rest)
+    value = re.match(r"^(?: (\S+(?: \[\S+\])?)| +((?:[A-Z]|\S*\|)\S*)(?=  |$))(.*)$", rest)
     if value:
         return Option(match.group("flags").split(", "), value.group(1) or value.group(2),
                       value.group(3).strip())

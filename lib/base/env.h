@@ -12,7 +12,7 @@
     X(LOG, "WEIR_LOG", "warn", "what is logged on standard error: error, warn, info, debug")       \
     X(HOSTID, "WEIR_HOSTID", "(the host's)",                                                       \
       "ranks with different values form different nodes, even on one host")                        \
-    X(BACKEND, "WEIR_BACKEND", "auto", "where buffers live: auto, host, cuda")                     \
+    X(BACKEND, "WEIR_BACKEND", "auto", "memory of the buffers: auto, host, cuda")                  \
     X(TRANSPORT, "WEIR_TRANSPORT", "auto", "how bytes move: auto, shm, cuda_ipc, ib, tcp")         \
     X(ALGO, "WEIR_ALGO", "auto", "algorithm of every collective that has one of this name")        \
     X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table") \

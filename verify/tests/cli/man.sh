@@ -46,6 +46,18 @@ for program in weir-nightly weir-mpirun; do
     check "the installed script $program has a manual page" test -s "$pages/man1/$program.1"
 done
 
+# The references of options and variables are what the programs print. A build without a part has other programs and words.
+if [ -x ./weir-report ] && ./bench_allreduce --help | grep -q -- '--peer mpi'; then
+    mkdir "$scratch/user"
+    check "the references of options and variables are written" ends_with 0 docs/man/user-reference "$scratch/user"
+    for page in options options-tools environment; do
+        check "docs/user/$page.md is current (docs/man/user-reference docs/user writes it)" cmp "$scratch/user/$page.md" "docs/user/$page.md"
+    done
+else
+    skip "references of options and variables" "this build lacks programs"
+fi
+check "the generator of references without a folder is a usage error" ends_with 2 docs/man/user-reference
+
 # Every function of a public header: those that it exports, and the inline ones.
 functions=$(cat lib/include/weir/*.h | tr '\n' ' ' | grep -oE '(WEIR_API|WEIR_FN|WEIR_KERNEL_FN) [^;{(]*\(' |
     grep -oE 'weir_[a-z0-9_]+ ?\(' | tr -d ' (' | sort -u)

@@ -25,6 +25,11 @@ keep() {
 }
 bench=$PWD/bench_allreduce
 sizes=(-b 8 -e 4K -f 8 -T 10)
+# The job of docs/user/slurm.md, on host memory.
+sed -n '/^#!/,/^```/p' docs/user/slurm.md | sed -e '/^```/d' -e '/gpus-per-node/d' -e 's/-per-node=8/-per-node=2/' \
+    -e 's/--backend cuda -b 8 -e 1G -f 4 -G 20/-b 8 -e 64 -f 8/' -e 's/--peer nccl/--quiet/' -e 's/1 2 3 4 5 6/1 2/' >"$1/week.sbatch"
+HOME=$1 timeout 100 sbatch --wait -o "$1/week.log" "$1/week.sbatch" # --wait looks seldom
+echo $? >"$1/week.code"
 cd "$1" || exit 3
 keep plain srun -n 3 "$bench" "${sizes[@]}" --csv plain.csv
 keep pmix srun --mpi=pmix -n 3 env WEIR_LAUNCHER=pmix "$bench" "${sizes[@]}"
@@ -39,7 +44,7 @@ keep dead srun -n 3 bash -c \
     '[ "$SLURM_PROCID" = 1 ] && (sleep 3; exec kill -KILL $$) & exec "$@"' bash \
     "$bench" -b 1K -e 1K -N 0 -n 1000000 -c 0 -T 3
 END
-check "commands run in a Slurm of one node" ends_with 0 timeout 200 ci/slurm bash "$scratch/inside" "$scratch"
+check "commands run in a Slurm of one node" ends_with 0 timeout 300 ci/slurm bash "$scratch/inside" "$scratch"
 
 code_is() { [ "$(cat "$scratch/$1.code")" -eq "$2" ]; }
 # works NAME LAUNCHER RANKS NODES
@@ -71,6 +76,12 @@ check "-g under srun is one line with a remedy" refused both 'srun' 'leave -g ou
 check "variables of torchrun that contradict srun are one line with a remedy" \
     refused hand 'RANK=5' 'SLURM_PROCID' 'unset' 'WEIR_LAUNCHER='
 check "torchrun inside srun: torchrun's variables count" works torchrun torchrun 2 1
+week_works() {
+    cp "$scratch/week.log" "$err"
+    code_is week 0 && [ "$(find "$scratch/weir-weeks" -name 'run[12].csv' | wc -l)" -eq 2 ] &&
+        ./weir-compare "$scratch/weir-weeks"/* "$scratch/weir-weeks"/* >"$out" && grep -q '2 runs' "$out"
+}
+check "the job of docs/user/slurm.md makes its runs, which weir-compare reads" week_works
 reports_dead() {
     cp "$scratch/dead.err" "$err"
     ! code_is dead 0 && ! code_is dead 124 && grep -q '^weir: where 3 ranks stand .*rank 1 is dead' "$err"
