@@ -95,7 +95,7 @@ static void explain_output(const bench_trial *trial, bench_candidate *candidate)
     char *all = job->rank == 0 ? malloc((size_t)job->nranks * FINDINGS_BYTES) : NULL;
     find_errors(trial, candidate, mine);
     if (job->rank == 0 && !all)
-        bench_exchange_fail(job); /* some KiB; the other ranks wait */
+        bench_exchange_fail(job); /* rank 0 lacks memory, and the other ranks wait for it */
     bench_exchange_gather(job, mine, FINDINGS_BYTES, all);
     int shown = 0, more = 0;
     for (int rank = 0; all && rank < job->nranks; rank++) {

@@ -6,7 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Reads the seconds that all processors were busy, and those that passed. Returns 0, or -1. */
+/* Reads the seconds for which all processors were busy, and the seconds that passed. Returns 0, or
+ * -1. */
 static int busy_read(double *busy_s, double *all_s)
 {
     unsigned long long ticks[8] = {0};

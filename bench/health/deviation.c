@@ -56,7 +56,7 @@ double deviation_node_time(const double *times, int n, int node)
     return median;
 }
 
-/* Each node's median over its pairs, and the median of these. */
+/* Each node's median over its pairs, and the median of the nodes' medians. */
 static double deviation_node_medians(const double *logs, int n, double *medians, double *space)
 {
     int used = 0;

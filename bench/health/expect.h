@@ -22,8 +22,8 @@ void health_baseline_free(health_baseline *baseline);
 void health_baseline_apply(const health_baseline *baseline, double tolerance, int is_complete,
                            health_report *report);
 
-/* Applies the rules for the report's hardware: the built-in ones (models.txt) or, if path is not
- * NULL, those of a file of the same format. WEIR_ERR_INVALID names a malformed line;
+/* Applies the rules for the report's hardware: the built-in rules (models.txt) or, if path is not
+ * NULL, the rules of a file of that format. WEIR_ERR_INVALID names a malformed line;
  * WEIR_ERR_SYSTEM. */
 weir_status health_models_apply(const char *path, health_report *report);
 

@@ -29,7 +29,7 @@ typedef enum fleet_outcome {
     FLEET_SILENT  /* no answer before the deadline */
 } fleet_outcome;
 
-/* What a member of a group found. Its index and those of its peers are positions in the group. */
+/* What a member of a group found. Indices of members and peers are positions in the group. */
 typedef struct fleet_result {
     int outcome;    /* a fleet_outcome */
     int wrong_from; /* the peer whose data were wrong; -1: none */
@@ -84,7 +84,7 @@ double fleet_least_deviation(const fleet_nodes *fleet);
 int fleet_is_silent(const fleet_nodes *fleet, int node);
 /* The number of rounds so far. */
 int fleet_rounds(const fleet_nodes *fleet);
-/* Executes a round; results has an entry for each node of the fleet, those of nodes outside all
+/* Executes a round. results has an entry for each node of the fleet; entries of nodes outside all
  * groups are unchanged. Blocking. */
 void fleet_round(fleet_nodes *fleet, const fleet_group *groups, int ngroups, fleet_result *results);
 

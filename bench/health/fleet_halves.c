@@ -12,7 +12,7 @@ typedef struct halves_best {
     double latency_us, gbs;
 } halves_best;
 
-/* The values of a group: those of its slowest member. */
+/* The values of a group are the values of its slowest member. */
 static void halves_values(const fleet_group *group, const fleet_result *results, double *latency_us,
                           double *gbs)
 {
@@ -25,9 +25,8 @@ static void halves_values(const fleet_group *group, const fleet_result *results,
     }
 }
 
-/* Executes a round, and repeats it up to four times with the groups that are slow, without those
- * that are not: the fastest time of a group counts. Returns 1 if a group failed otherwise than by
- * its time. */
+/* Executes a round, and repeats it up to four times with the slow groups only: the fastest time of
+ * a group counts. Returns 1 if a group failed otherwise than by its time. */
 static int halves_round(health_report *report, fleet_nodes *fleet, const fleet_group *groups,
                         int ngroups, fleet_result *results, halves_best *best, double deviations[2])
 {

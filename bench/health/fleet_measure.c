@@ -67,9 +67,9 @@ static weir_status exchange_once(const exchange *of, size_t bytes, int repeat, d
     return status;
 }
 
-/* Repeats exchanges and stores the fastest time. The time of an exchange is that of its slowest
- * member: the last to leave the barrier may find its data there already. All members thus repeat
- * equally often, until LONG_MS have been spent. */
+/* Repeats exchanges and stores the fastest time. The slowest member's time is the time of an
+ * exchange, because the last member to leave the barrier may find its data there already. All
+ * members repeat equally often, until LONG_MS have been spent. */
 static weir_status exchange_best(const exchange *of, size_t bytes, int repeats, double *best_s)
 {
     weir_status status = WEIR_OK;

@@ -57,7 +57,7 @@ static void pairs_record(pair_times *times, int a, int b, const fleet_result *re
     }
 }
 
-/* Measures the pairs of a round; only those that are marked, if marks (n x n) are given. */
+/* Measures the pairs of a round; only the marked pairs, if marks (n x n) are given. */
 static void pairs_run_round(health_report *report, fleet_nodes *fleet, int round, pair_times *times,
                             const char *marks, fleet_result *results)
 {
@@ -209,7 +209,7 @@ void fleet_check_pairs(health_report *report, fleet_nodes *fleet)
         times.latency_us[i] = times.message_us[i] = NAN;
     for (int round = 0; round < rounds; round++)
         pairs_run_round(report, fleet, round, &times, NULL, results);
-    /* Times that are chance become better; those of slow links do not. */
+    /* Times that are chance become better; times of slow links do not. */
     const int most = fleet_least_deviation(fleet) > DEVIATION_LEAST ? REPEATS_BUSY : REPEATS;
     for (int i = 0; i < most && (i < REPEATS || since_improved < 2); i++) {
         const double before = pairs_sum(&times);

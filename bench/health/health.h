@@ -96,7 +96,7 @@ void health_judge(health_check *check, health_verdict worse);
 const char *health_verdict_name(health_verdict verdict);
 /* 1 for verdicts that fail a report. */
 int health_is_failure(health_verdict verdict);
-/* The number of checks that were judged, and of those that failed. */
+/* The number of checks that were judged, and the number of checks that failed. */
 void health_count(const health_report *report, int *judged, int *failed);
 /* The worst verdict of all checks. */
 health_verdict health_worst(const health_report *report);

@@ -202,7 +202,7 @@ static void search_cross_tell(fleet_search *search, const int slow[2])
         return;
     }
     search->state = SEARCH_CROSS2;
-    /* What one node has with one half it has not with the other: no test is needed. */
+    /* A single node that is slow with one half is fast with the other half: no test is needed. */
     if (count == 1 && search->is_slow) {
         if (search->nb == 1) { /* the halves of a are not exchanged */
             const int half = (search->na + 1) / 2;

@@ -44,7 +44,7 @@ static void *device_alloc(moe_candidate *c, moe_device *d, size_t bytes, int is_
     return memory;
 }
 
-/* Allocates inputs; outputs: those that exist already, or NULL. */
+/* Allocates inputs. outputs: buffers that exist already, or NULL. */
 static moe_inputs device_alloc_inputs(moe_candidate *c, moe_device *d, char *outputs,
                                       weir_status *status)
 {
@@ -83,7 +83,7 @@ static weir_status device_alloc_all(moe_candidate *c, moe_device *d)
     return status;
 }
 
-/* Copies a version's experts to the GPU. A captured call has as many tokens in each version: those
+/* Copies a version's experts to the GPU. A captured call has as many tokens in each version: tokens
  * that this rank lacks are masked. */
 static weir_status device_fill_experts(moe_candidate *c, moe_device *d, int version)
 {

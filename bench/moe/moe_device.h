@@ -30,7 +30,7 @@ typedef struct moe_device {
     int nmemory, nallocated;
 } moe_device;
 
-/* Finds or allocates the memory of a candidate whose info is that of its group, and copies tokens,
+/* Finds or allocates the memory of a candidate that has its group's info, and copies tokens,
  * weights and experts. Collective; agreed. */
 weir_status bench_moe_device_open(moe_candidate *candidate, moe_device *device);
 void bench_moe_device_close(moe_candidate *candidate, moe_device *device);

@@ -22,8 +22,7 @@ const char *bench_moe_fault_name(bench_moe_fault fault)
 
 /* ------------------------------------------------------------------- places */
 
-/* The place of a received row; the first one that has to be compared as a whole, or the last one.
- */
+/* The place of received row `index`, or of the last row if there are fewer or index is -1. */
 static size_t row_of(moe_candidate *c, int version, int index)
 {
     int source, token, choice;

@@ -135,7 +135,7 @@ static weir_status run_dispatch(moe_measurement *m, moe_subject *s, int iteratio
     return WEIR_OK;
 }
 
-/* Prepares the experts' outputs; a GPU keeps those of each version. */
+/* Prepares the experts' outputs; a GPU keeps the outputs of each version. */
 static weir_status fill_outputs(moe_measurement *m, moe_candidate *c, int version, int is_faulty)
 {
     if (c->holds_outputs[version] && !is_faulty)

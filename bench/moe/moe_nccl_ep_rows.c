@@ -96,7 +96,7 @@ static void ep_take(moe_candidate *c, const ep_rows *rows, ep_expected *e, int s
     memcpy(c->rows + (size_t)e->row * bytes, rows->mirror + (size_t)slot * bytes, bytes);
 }
 
-/* Places the rows in the mirror, those of one expert, of which `count` are expected. */
+/* Places the rows of one expert in the mirror; `count` rows are expected. */
 static void ep_place(moe_candidate *c, ep_rows *rows, ep_expected *first, int count, int got)
 {
     const size_t bytes = c->info.row_bytes;

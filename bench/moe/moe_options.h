@@ -18,7 +18,7 @@ typedef enum bench_moe_fault {
     BENCH_MOE_NO_FAULT,
     BENCH_MOE_DROP_TOKEN,   /* a received row is not written */
     BENCH_MOE_WRONG_EXPERT, /* a token's row is in another place */
-    BENCH_MOE_STALE_ROW,    /* a row is that of the previous call */
+    BENCH_MOE_STALE_ROW,    /* a row holds the data of the previous call */
     BENCH_MOE_FLIP_BIT,     /* one bit of a received row */
     BENCH_MOE_LOSE_COUNT,   /* a count is one too small */
     BENCH_MOE_OVERFLOW,     /* a row is written after the last one */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bin is an expert, or in other layouts a rank; own_bins are those of one rank. */
+/* A bin is an expert, or in other layouts a rank. own_bins counts the bins of one rank. */
 typedef struct mpi_moe {
     MPI_Datatype row, choices; /* a row; topk numbers of 4 bytes */
     int by_expert, bins, own_bins;

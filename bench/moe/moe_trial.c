@@ -196,8 +196,8 @@ void bench_moe_candidate_close(moe_candidate *c)
 
 /* ------------------------------------------------------------------- volume */
 
-/* Adds up what one rank receives: all choices, those from other ranks, and tokens from other ranks.
- */
+/* Adds up what one rank receives: all choices, choices from other ranks, and tokens from other
+ * ranks. */
 static void volume_of_rank(const bench_moe_trial *t, int version, int rank, double *all,
                            double *choices, double *tokens)
 {

@@ -69,8 +69,8 @@ struct moe_candidate {
     const moe_candidate_ops *ops;
     const bench_moe_trial *trial;
     weir_moe_info info;
-    weir_mem *memory[WEIRV_MOE_VERSIONS + 3]; /* NULL entries: the buffers are of malloc, or
-                                                 page-locked mirrors of those on a GPU */
+    weir_mem *memory[WEIRV_MOE_VERSIONS + 3]; /* NULL entries: the buffers are malloc'd, or
+                                                 page-locked mirrors of GPU buffers */
     size_t mirror_rows;                       /* rows that the buffers have room for */
     int holds_outputs[WEIRV_MOE_VERSIONS];    /* the GPU's memory has the experts' outputs */
     char *x[WEIRV_MOE_VERSIONS];              /* tokens of each version */

@@ -288,7 +288,7 @@ static int fork_all_stopped(const fork_job *job)
 typedef struct fork_farewell {
     uint64_t failed_ns; /* when the first failure was seen; 0: none */
     weiri_deadline end; /* of the ranks that have not ended */
-    int alive;          /* how many these are */
+    int alive;          /* how many ranks have not ended */
 } fork_farewell;
 
 /* After a failure, kills the ranks that have not ended if none ends for FAREWELL_MS, or all of them

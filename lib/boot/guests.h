@@ -57,7 +57,7 @@ typedef struct weiri_guests {
     weiri_guest *list;  /* in order of arrival */
     uint64_t resume_ns; /* no connection is accepted before; 0: none waits */
     int refused;
-    int logged;         /* of these, the ones that the log has a line for or has counted */
+    int logged;         /* refused connections that the log has a line for or has counted */
     uint64_t logged_ns; /* when it last got a line */
     char last_refusal[160];
 } weiri_guests;
@@ -80,7 +80,7 @@ int weiri_guests_watch(const weiri_guests *guests, struct pollfd *set);
 int weiri_guests_wait_ms(const weiri_guests *guests, int wait_ms);
 /* Returns 1 if connections have been made whose guests have not been decided about. */
 int weiri_guests_pending(const weiri_guests *guests);
-/* Handles the events of these entries. Returns the failure of check(), or WEIR_ERR_SYSTEM. */
+/* Handles the events of the poll set. Returns the failure of check(), or WEIR_ERR_SYSTEM. */
 weir_status weiri_guests_act(weiri_guests *guests, const struct pollfd *set, int entries);
 
 #endif

@@ -87,7 +87,7 @@ typedef struct weiri_handshake {
 } weiri_handshake;
 
 /* Takes the steps that are possible without blocking, on a new connection that is established, and
- * fills *end. Errors are those of weiri_handshake_call. */
+ * fills *end. Returns the errors of weiri_handshake_call. */
 weir_status weiri_handshake_advance(const weiri_job *job, int fd, int peer, const weiri_address *to,
                                     const weiri_address *listens, weiri_handshake *handshake,
                                     weiri_handshake_end *end);

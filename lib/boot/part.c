@@ -32,7 +32,8 @@ static weir_status part_recv(void *context, void *data, size_t bytes, int peer, 
     return weir_boot_recv(part->parent, data, bytes, part->members[peer], tag ^ PART_TAG);
 }
 
-/* The parts of a member and of those below it in the tree: of `step` members, fewer at the end. */
+/* The parts of a member and of the members below it in the tree: of `step` members, fewer at the
+ * end. */
 static size_t part_bytes_from(const part_boot *part, int member, int step, size_t bytes)
 {
     const int after = part->count - member;

@@ -155,7 +155,7 @@ static rendezvous *server_lengthen_set(server *self)
     return first;
 }
 
-/* Fills the poll set, returns the number of its entries, and in *guests that of the guests. */
+/* Fills the poll set. Returns the number of its entries, and in *guests the number of guests. */
 static int server_watch(server *self, int *guests)
 {
     rendezvous *first = server_lengthen_set(self);

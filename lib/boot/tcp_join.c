@@ -253,7 +253,8 @@ static weir_status tcp_create_mesh(const weiri_tcp_joiner *self, tcp_parts *part
     return status;
 }
 
-/* The sockets of a rank in a tree, and other files; those of direct messages come on use. */
+/* The sockets of a rank in a tree, and other files. Sockets of direct messages are made on first
+ * use. */
 static weir_status tcp_allow_descriptors(const weiri_job *job)
 {
     enum { OTHERS = 64, OF_TREE = WEIRI_TREE_DEPTH * WEIRI_TREE_GROUP };

@@ -86,7 +86,7 @@ static weir_status call_check_buffers(const weir_comm *comm, const weir_call *ca
                                         comm->rank, of);
 }
 
-/* The same for a call whose buffers have one block, or one for each rank. */
+/* As call_check_buffers, for a call whose buffers have one block, or one for each rank. */
 static weir_status call_check_blocks(const weir_comm *comm, const weiri_task *task)
 {
     const weir_call *call = task->call;

@@ -154,7 +154,7 @@ struct weiri_coll {
                                                         multiples of every element size */
     weiri_rotation ahead_rotation;   /* of slots in calls whose writers may be ahead */
     weiri_rotation begun_rotation;   /* of slots and results in epochs of weiri_coll_begin */
-    weiri_rotation slot_rotation;    /* that of the two for the current call */
+    weiri_rotation slot_rotation;    /* ahead_rotation or begun_rotation, by the current call */
     weiri_rotation message_rotation; /* of payloads */
     uint64_t trades; /* 1: two ranks trade their slots and messages from epoch to epoch */
     weiri_ahead ahead;
@@ -179,9 +179,10 @@ struct weiri_coll {
     size_t scratch_bytes;
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
-    /* Where peers cannot map every buffer of a call: what replaces algorithms that need that. */
+    /* Algorithms for calls with a buffer that peers cannot map, in place of algorithms that need
+     * mapped buffers. */
     weiri_choice plain[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
-    uint64_t cma_from_bytes[WEIR_COLL_COUNT]; /* the size from which on those are "cma" */
+    uint64_t cma_from_bytes[WEIR_COLL_COUNT]; /* the size from which on rows `plain` select "cma" */
     unsigned char cma_tuned[WEIR_COLL_COUNT]; /* whether a tuning file says so */
     weiri_choice forced; /* the algorithm that the current call or an earlier one named */
     weir_collective forced_collective;
@@ -279,7 +280,7 @@ weir_status weiri_coll_mismatch(const weiri_coll *coll, const weiri_task *task, 
 weir_status weiri_coll_end_together(weiri_coll *coll, const char *phase);
 
 /* Claims a piece of the epoch's work. Returns how many claims there have been in epochs of this
- * parity; those of this epoch begin at coll->claims. */
+ * parity; the claims of this epoch begin at coll->claims. */
 static inline uint64_t weiri_claim(const weiri_coll *coll)
 {
     return __atomic_fetch_add(&coll->areas[0].claimed[coll->epoch & 1].value, 1, __ATOMIC_RELAXED);
@@ -388,8 +389,8 @@ static inline weiri_post *weiri_post_of(const weiri_coll *coll, int rank)
 weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
                                  weiri_lending lending, const void *out, size_t out_bytes,
                                  int *all_in, int *all_out);
-/* The same where data flow to or from a root: a rank whose own input cannot be mapped, so that all
- * fall back, may be WEIRI_POSTS epochs ahead of the others. */
+/* As weiri_posts_exchange, for data that flow to or from a root: a rank whose input cannot be
+ * mapped, so that all fall back, may be WEIRI_POSTS epochs ahead of the others. */
 weir_status weiri_posts_exchange_ahead(weiri_coll *coll, const void *in, size_t in_bytes,
                                        const void *out, size_t out_bytes, int *all_in,
                                        int *all_out);

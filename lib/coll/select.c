@@ -343,7 +343,7 @@ static void log_used_rows(const weiri_coll *coll, int collective, const tuning_f
               used == 1 ? "s" : "", coll->nranks, cores_of(coll->comm));
 }
 
-/* Says that none of the file's rows of a collective is for these ranks. */
+/* Logs that none of the file's rows of a collective is for these ranks. */
 static void log_unused_rows(const weiri_coll *coll, int collective, const tuning_file *file)
 {
     const char *name = weir_collective_name((weir_collective)collective);

@@ -8,8 +8,8 @@
 #include "comm/comm.h"
 
 const weiri_tuning_row weiri_tuning_rows[] = {
-    /* Two ranks that trade their slots (coll.h): these pass short data in less time than a read of
-     * the line that a peer has just written. */
+    /* Two ranks that trade their slots (coll.h) pass short data in less time than a read of the
+       line that a peer has just written. */
     {"allreduce", 2, "own-traded", "2K", "packet", ""},
     {"allreduce", 2, "own-traded", "-", "fused", ""},
     {"reduce_scatter", 2, "own-traded", "4K", "packet", ""},

@@ -260,8 +260,8 @@ static inline int weiri_comm_is_aborted(const weir_comm *comm)
     return weir_load_relaxed(comm->guard.abort_word) != 0;
 }
 
-/* The same after a call has read other ranks' data. A rank aborts before it changes data that
- * others may still read; so what was read before a 0 is right. */
+/* As weiri_comm_is_aborted, after a call has read other ranks' data. A rank aborts before it
+ * changes data that others may still read; so what was read before a 0 is right. */
 static inline int weiri_comm_was_aborted(const weir_comm *comm)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -272,10 +272,11 @@ static inline int weiri_comm_was_aborted(const weir_comm *comm)
  * WEIR_ERR_ABORTED. */
 weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function);
 
-/* The same for a call, which reports why a kernel of this rank failed, if one did. */
+/* As weiri_comm_fail_aborted, for a call, which reports why a kernel of this rank failed, if one
+ * did. */
 weir_status weiri_comm_fail_call(weir_comm *comm, const char *function);
 
-/* The same for a call that was under way when the communicator was aborted. */
+/* As weiri_comm_fail_call, for a call that was under way when the communicator was aborted. */
 weir_status weiri_comm_fail_ended(weir_comm *comm, const char *function);
 
 /* If the communicator was aborted because of a rank's buffer, sets the error line, which ends with
@@ -301,7 +302,7 @@ typedef struct weiri_setup {
     const weiri_wait_guard *outer;
 } weiri_setup;
 
-/* The same check as weiri_comm_admit; unless it fails, weiri_setup_end must follow. */
+/* Checks as weiri_comm_admit does; unless it fails, weiri_setup_end must follow. */
 weir_status weiri_setup_begin(weiri_setup *setup, weir_comm *comm, const char *function);
 /* Returns the function's status, or WEIR_ERR_ABORTED if the communicator was aborted meanwhile. */
 weir_status weiri_setup_end(const weiri_setup *setup, weir_status status);
@@ -322,10 +323,10 @@ int weiri_comm_maps(const weir_comm *comm, int rank);
 /* Ends every wait of every rank. reason is a value of the abort word; a rank in it is numbered as
  * in the parent. Local. */
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason);
-/* The same on this node only, when the other nodes already know. */
+/* As weiri_comm_abort_for, on this node only, when the other nodes already know. */
 void weiri_comm_abort_node(weir_comm *comm, uint64_t reason);
-/* The same because the memory of a rank's buffer does not permit an access of its whole length.
- * Returns what that rank's, or another rank's, call returns. Local. */
+/* As weiri_comm_abort_for, because the memory of a rank's buffer does not permit an access of its
+ * whole length. Returns what that rank's, or another rank's, call returns. Local. */
 weir_status weiri_comm_abort_for_buffer(weir_comm *comm, int rank);
 /* For a failure that only this rank has detected: logs the last error, ends the waits of all ranks,
  * and returns status. Local. */
@@ -370,7 +371,7 @@ typedef struct weiri_waiter {
  * of them, that peer's word reaches target. */
 weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                             uint64_t target, int peer, const char *phase);
-/* The same; the rank that is waited for is given by its number in the parent. */
+/* As weiri_comm_idle; the awaited rank is given by its number in the parent. */
 weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                                 uint64_t target, int parent_rank, const char *phase);
 
@@ -450,7 +451,7 @@ uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length);
 /* Returns a number that is equal on ranks that can share memory: a hash of host name, boot id,
  * process namespace and WEIR_HOSTID. */
 uint64_t weiri_host_id(void);
-/* The same without WEIR_HOSTID: equal on ranks on the same hardware. */
+/* As weiri_host_id without WEIR_HOSTID: equal on ranks on the same hardware. */
 uint64_t weiri_hardware_id(void);
 /* Equal on ranks that one kernel schedules, in whichever containers: a hash of the boot id. Copies
  * of a running virtual machine have the same. */

@@ -258,9 +258,9 @@ static int report_is_lost(const weir_comm *comm, int rank)
            (rank != comm->rank && weiri_comm_is_dead(comm, rank));
 }
 
-/* The same if connections are made when first used. Then a leader learns from the records and words
- * that other ranks pass on whether a rank of an earlier node prints; and the other ranks of its
- * node wait for its decision, unless it is lost. */
+/* A leader decides this way if connections are made when first used. It learns from the
+ * records and words that other ranks pass on whether a rank of an earlier node prints; and the
+ * other ranks of its node wait for its decision, unless it is lost. */
 static int report_leader_decides(weir_comm *comm)
 {
     const weir_comm *host = comm->host_comm;

@@ -185,7 +185,7 @@ static int report_each_lost(writer *w, const weiri_report *report)
     return lost;
 }
 
-/* The same, as ranges. */
+/* Writes the lost ranks as ranges. */
 static int report_lost_ranges(writer *w, const weiri_report *report, groups *of)
 {
     int lost = 0;
@@ -225,8 +225,8 @@ static int report_last_awaited(const weiri_report *report, int rank)
     return -1;
 }
 
-/* Whether a rank is neither lost nor has given up. Where not all ranks are shown, the others come
- * first. */
+/* An ordinary rank is neither lost nor has given up. If not all ranks are shown, the ranks that are
+ * not ordinary come first. */
 static int report_is_ordinary(const weiri_report *report, int rank)
 {
     return report_loss(report, rank) == 0 && report_gave_up(&report->ranks[rank]) == WEIR_OK;
@@ -307,7 +307,7 @@ typedef struct group_lines {
     int count, hidden_groups, hidden_ranks;
 } group_lines;
 
-/* Returns 1 if there are many lines before that of a group, which is counted then. */
+/* Returns 1 if there are many lines before the line of a group; the group is then only counted. */
 static int report_hides(group_lines *lines, const groups *of, int group)
 {
     if (lines->count++ < GROUP_LINES)

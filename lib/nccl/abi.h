@@ -68,7 +68,7 @@ struct weiri_nccl_beside;
 enum {
     WEIRI_NCCL_CREATING = 1, /* it is being created in the background: only to be queried, ended */
     WEIRI_NCCL_READY,
-    WEIRI_NCCL_SUSPENDED, /* likewise, or to be resumed; comm is NULL */
+    WEIRI_NCCL_SUSPENDED, /* only to be queried, ended or resumed; comm is NULL */
     WEIRI_NCCL_FAILED,    /* its creation in the background has failed; comm may be NULL */
     WEIRI_NCCL_ABANDONED, /* it was ended while it was being created; the creator frees it */
 };
@@ -97,7 +97,7 @@ typedef struct weiri_nccl_comm {
     int has_grow_id;
     struct weiri_nccl_saved *saved; /* suspend.c: while it is suspended */
     atomic_uint turns_taken, turn;  /* of jobs on it; see weiri_nccl_turn_take */
-    atomic_int jobs;                /* of its users, those that have or wait for a turn */
+    atomic_int jobs;                /* threads that run a job on it, or wait for their turn to */
     atomic_int state;               /* WEIRI_NCCL_READY, ... */
     atomic_int async_error;         /* ncclResult_t of the error that ended it */
     atomic_int is_revoked;          /* by this rank */
@@ -119,7 +119,7 @@ ncclComm_t weiri_nccl_publish(weiri_nccl_comm *comm);
 /* The communicator of a handle; it stays valid until weiri_nccl_leave. Returns NULL, with an error
  * text, if the handle is not valid or the communicator is not ready. */
 weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle);
-/* The same for a communicator that is ready or suspended, and in any state. */
+/* As weiri_nccl_enter, for a communicator that is ready or suspended, and in any state. */
 weiri_nccl_comm *weiri_nccl_enter_opened(ncclComm_t handle);
 weiri_nccl_comm *weiri_nccl_enter_any(ncclComm_t handle);
 /* The result for the caller after the thread's latest entry has returned NULL; never success. */
@@ -143,8 +143,8 @@ ncclResult_t weiri_nccl_fail(ncclResult_t result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Converts a weir_status, whose text becomes the last error. */
 ncclResult_t weiri_nccl_result(weir_status status);
-/* The same; an error that ends the communicator also becomes its asynchronous error. comm may be
- * NULL. */
+/* As weiri_nccl_result; an error that ends the communicator also becomes its asynchronous error.
+ * comm may be NULL. */
 ncclResult_t weiri_nccl_result_of(weiri_nccl_comm *comm, weir_status status);
 
 /* clang's analyzer sees one file at a time (base/error.h). */
@@ -172,7 +172,7 @@ static inline int weiri_nccl_is_p2p(const weiri_nccl_call *call)
     return call->call.collective == WEIR_COLL_SENDRECV;
 }
 
-/* Whether a call is a send; of those that are sends or receives. */
+/* Whether a send or receive is a send. */
 static inline int weiri_nccl_sends(const weiri_nccl_call *call)
 {
     return call->call.source == -1;

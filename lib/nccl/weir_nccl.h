@@ -215,7 +215,7 @@ WEIR_NCCL_API ncclResult_t ncclParamGetStr(ncclParamHandle_t h, const char **out
 /* Copies the value: an int64_t, or a string with its terminating NUL. *len becomes its length, also
  * if maxLen is too small (ncclInvalidArgument). */
 WEIR_NCCL_API ncclResult_t ncclParamGet(ncclParamHandle_t h, void *out, int maxLen, int *len);
-/* Returns the present value of a parameter as text of *valueLen bytes, likewise. */
+/* Returns the present value of a parameter as text of *valueLen bytes with its terminating NUL. */
 WEIR_NCCL_API ncclResult_t ncclParamGetParameter(const char *key, const char **value,
                                                  int *valueLen);
 /* Returns the names of weir's parameters; with NCCL_PARAM_DUMP_ALL=true also those of the variables
@@ -286,7 +286,7 @@ WEIR_NCCL_API ncclResult_t ncclCommFinalize(ncclComm_t comm);
 WEIR_NCCL_API ncclResult_t ncclCommDestroy(ncclComm_t comm);
 /* Ends all calls in progress on every rank with an error, and frees comm. */
 WEIR_NCCL_API ncclResult_t ncclCommAbort(ncclComm_t comm);
-/* The same without freeing it. */
+/* Aborts the communicator as ncclCommAbort does, without freeing it. */
 WEIR_NCCL_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
 WEIR_NCCL_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError);
 WEIR_NCCL_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count);

@@ -16,7 +16,7 @@
 
 enum { ALLREDUCE_THREADS_MAX = 256 };
 
-/* Reduces this rank's word with those of all peers. */
+/* Reduces this rank's word with the words of all peers. */
 template <int dtype, int exact>
 static __device__ __forceinline__ uint64_t reduce_word(const weiri_gpu_args &args, uint64_t epoch,
                                                        size_t index, uint64_t own)

@@ -39,15 +39,16 @@ enum {
 
 /* What one sender writes for the block of one index on the reader's side. */
 typedef struct weiri_gpu_cell {
-    uint64_t in[2];      /* an LL packet: the descriptor of the sender's input */
-    uint64_t out[2];     /* likewise of its output, or of the part of it that the reader fills */
-    uint64_t signal;     /* epoch << WEIRI_GPU_SIGNAL_SHIFT | signals given in this epoch */
-    uint64_t staged;     /* epoch << WEIRI_GPU_STEP_SHIFT | pieces that the sender has stored */
-    uint64_t taken;      /* likewise, pieces of the reader that the sender has used */
-    uint64_t drained;    /* likewise, results of the reader that the sender has copied out */
-    uint64_t credit[8];  /* reduce_ll128_chain.cu, lane.cuh: likewise, what the reader's warps have
-                          * sent and the sender has used */
-    uint64_t arrived[8]; /* lane.cuh: likewise, pieces that the sender's warps have stored */
+    uint64_t in[2];  /* an LL packet: the descriptor of the sender's input */
+    uint64_t out[2]; /* an LL packet: the descriptor of the sender's output, or of the part that the
+                        reader fills */
+    uint64_t signal; /* epoch << WEIRI_GPU_SIGNAL_SHIFT | signals given in this epoch */
+    uint64_t staged; /* epoch << WEIRI_GPU_STEP_SHIFT | pieces that the sender has stored */
+    uint64_t taken;  /* as `staged`: pieces of the reader that the sender has used */
+    uint64_t drained;    /* as `staged`: results of the reader that the sender has copied out */
+    uint64_t credit[8];  /* reduce_ll128_chain.cu, lane.cuh: as `staged`, what the reader's warps
+                            have sent and the sender has used */
+    uint64_t arrived[8]; /* lane.cuh: as `staged`, pieces that the sender's warps have stored */
 } weiri_gpu_cell;
 
 #define WEIRI_GPU_CELLS_BYTES (sizeof(weiri_gpu_cell) * WEIRI_GPU_BLOCKS_MAX * WEIRI_GPU_RANKS_MAX)
@@ -68,9 +69,9 @@ typedef struct weiri_gpu_pair {
     uint64_t recv_at, recv_bytes; /* in this rank's output */
 } weiri_gpu_pair;
 
-/* The same if known on the device only: arrays of nranks numbers in device memory, in elements of
- * the data type. send_counts is NULL if the host knows the splits and `pairs` holds them. A split
- * must end within its buffer. */
+/* Counts of alltoallv that are known on the device only: arrays of nranks numbers in device memory,
+ * in elements of the data type. send_counts is NULL if the host knows the splits and `pairs` holds
+ * them. A split must end within its buffer. */
 typedef struct weiri_gpu_counts {
     const uint64_t *send_counts, *send_displs, *recv_counts, *recv_displs;
     uint64_t in_elements, out_elements; /* of the buffers */
@@ -94,7 +95,8 @@ typedef struct weiri_gpu_args {
     weiri_gpu_pair pairs[WEIRI_GPU_RANKS_MAX]; /* pairwise collectives */
     weiri_gpu_counts counts;                   /* alltoallv */
     int32_t nvlink;    /* whether NVLink joins all GPUs; for the choice of an algorithm */
-    int32_t symmetric; /* whether the output is in symmetric memory on all ranks; likewise */
+    int32_t symmetric; /* whether the output is in symmetric memory on all ranks; for the choice of
+                          an algorithm */
 } weiri_gpu_args;
 
 #endif

@@ -40,7 +40,7 @@ typedef struct weiri_gpu_algo {
 WEIRI_GPU_DECLARE(allreduce_packet)
 WEIRI_GPU_DECLARE(allreduce_ll128_one)
 WEIRI_GPU_DECLARE(ll128)       /* allreduce, reduce_scatter, reduce */
-WEIRI_GPU_DECLARE(push)        /* likewise */
+WEIRI_GPU_DECLARE(push)        /* allreduce, reduce_scatter, reduce */
 WEIRI_GPU_DECLARE(reduce_ring) /* allreduce, reduce_scatter */
 WEIRI_GPU_DECLARE(allgather_ring)
 WEIRI_GPU_DECLARE(alltoall_rotation)

@@ -32,7 +32,7 @@ typedef struct numa {
     weiri_coll *coll;
     const weiri_task *task;
     int ndomains, domain; /* NUMA nodes; this rank's */
-    int place, nshares;   /* of this rank among those of its NUMA node */
+    int place, nshares;   /* of this rank among the ranks of its NUMA node */
     int *first;           /* of each NUMA node in ranks, and the end of the last one */
     int *ranks;           /* in the order of NUMA nodes */
 } numa;

@@ -206,8 +206,8 @@ static weir_status dynamic_take(const dynamic *x, const dynamic_piece *part, siz
     return WEIR_OK;
 }
 
-/* Takes the results of a piece: first those that are there, beginning at another chunk on each rank
- * so that they do not all read the same one, then the others. */
+/* Takes the results of a piece: first the results that have arrived, then the others. Each rank
+ * begins at another chunk, so that not all ranks read the same one. */
 static weir_status dynamic_gather(const dynamic *x, dynamic_piece *part)
 {
     const weiri_coll *coll = x->coll;
@@ -229,8 +229,8 @@ static weir_status dynamic_gather(const dynamic *x, dynamic_piece *part)
     return WEIR_OK;
 }
 
-/* Publishes the piece after the current one. In the first piece its slot is that of the epoch
- * before the call, which any rank may have read. */
+/* Publishes the piece after the current one. The slot of the first piece belongs to the epoch
+ * before the call, and any rank may have read that epoch. */
 static weir_status dynamic_publish_next(const dynamic *x, size_t index)
 {
     weiri_coll *coll = x->coll;

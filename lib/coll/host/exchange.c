@@ -62,8 +62,9 @@ static int exchange_is_kind(const exchange *x, int peer, weiri_message_kind kind
     return x->task->pairs[peer].sends && x->of[peer].kind == kind;
 }
 
-/* Copies into the payload and publishes each chunk. All stores to the cache line of the flag, which
- * the peer polls, follow those of the first chunk, so that none of these waits for that line. */
+/* Copies into the payload and publishes each chunk. All stores to the flag's cache line, which the
+ * peer polls, follow the stores of the first chunk, so that no store of that chunk waits for the
+ * flag's line. */
 static void send_packet(const weiri_coll *coll, weiri_message *message, char *payload,
                         const weiri_pair *pair)
 {
@@ -165,7 +166,8 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
                             weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1), peer, x->phase);
         if (status != WEIR_OK)
             return status;
-        /* Of more peers, some have sent long ago, and their loads overlap that of the flag. */
+        /* With more peers, some have sent long ago, and the loads of their data overlap the load of
+         * the flag. */
         if (coll->nranks == 2 || x->task->call->collective == WEIR_COLL_SENDRECV)
             weiri_read_no_earlier();
         weiri_copy_from_peer(pair->to + at, payload + at,
@@ -261,8 +263,9 @@ static weir_status make_progress(exchange *x, int *moved, int *missing)
     return WEIR_OK;
 }
 
-/* Each message has only one reader, so a rank waits only for those to which it sends, and not for
- * one that it has heard from since, whose done word would be one more cache line. */
+/* Begins an epoch. A message has one reader, so a rank waits only for the peers to which it sends.
+ * It skips peers whose messages of a later epoch it has seen, because reading a done word costs a
+ * cache line. */
 static weir_status exchange_begin(const exchange *x)
 {
     weiri_coll *coll = x->coll;

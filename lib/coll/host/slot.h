@@ -54,7 +54,7 @@ static inline void weiri_slots_for_ahead(weiri_coll *coll)
  * many bytes. */
 weir_status weiri_slot_begin_ahead(weiri_coll *coll, size_t bytes, int reader);
 
-/* The same; short data, which have no parts, begin like all others. */
+/* As weiri_slot_begin_ahead, but short data, which have no parts, begin with weiri_coll_begin. */
 static inline weir_status weiri_slot_begin(weiri_coll *coll, size_t bytes, int reader)
 {
     return bytes < coll->ahead_rotation.from_bytes ? weiri_coll_begin(coll)
@@ -136,8 +136,8 @@ static inline weir_status weiri_slots_await(weiri_coll *coll, const char *own, s
 /* Parts of a slot that have one reader each. Their progress is in the flag of the message to that
  * reader (weiri_message), which no other rank polls. */
 
-/* Where in every rank's slot a part is that begins so many bytes after the start of the data. Two
- * ranks have one part each; these have the same place, because the ranks trade their slots. */
+/* The place in every rank's slot of a part that begins so many bytes after the start of the data.
+ * The two parts of two ranks have the same place, because the ranks trade their slots. */
 static inline size_t weiri_part_place(const weiri_coll *coll, size_t from)
 {
     return coll->nranks == 2 ? 0 : from;

@@ -13,7 +13,7 @@ static char *out_of(const weiri_internode_coll *x, int rank, size_t at)
     return weiri_out_at(x->task, (size_t)rank * x->task->count_bytes + at);
 }
 
-/* Distributes one round of a node's blocks: the rank of place p has that of the node's place
+/* Distributes one round of a node's blocks: the rank of place p has the block of the node's place
  * round * count + p. */
 static weir_status spread_round(weiri_internode_coll *x, int node, int round, size_t at,
                                 size_t bytes)

@@ -37,7 +37,7 @@ static weir_status ring_gather_own(ring *r)
     return weiri_internode_coll_copy(&r->x, own, task->call->in, bytes);
 }
 
-/* Passes this rail's share of one section on, and receives that of another. */
+/* Passes this rail's share of one section on, and receives its share of another section. */
 static weir_status ring_step(ring *r, int send, int receive)
 {
     int n = r->x.internode->nnodes, node = r->x.internode->node;

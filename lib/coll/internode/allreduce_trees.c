@@ -128,7 +128,7 @@ static void tree_combine(const trees *r, tree *of, int i, const char *data, size
     of->combined[i] += bytes;
 }
 
-/* How far the data are combined with those of all children, or of the left one only. */
+/* How far the data are combined with the data of all children, or of the left child only. */
 static size_t tree_ready(const tree *of, int children)
 {
     size_t ready = of->bytes;

@@ -26,7 +26,7 @@ static int rank_at(const scatter *s, int position)
     return weiri_group_rank(&s->x, weiri_binomial_node(&s->b, position));
 }
 
-/* A rank receives the blocks of its subtree, and sends those of its children's subtrees. */
+/* A rank receives the blocks of its subtree, and sends the blocks of its children's subtrees. */
 static weir_status scatter_blocks(scatter *s)
 {
     const weiri_binomial *b = &s->b;

@@ -11,8 +11,8 @@
 #include "coll/internode/pairs_in_node.h"
 #include "coll/internode/transfer.h"
 
-/* Every rank of this node exchanges blocks with each rank of two nodes. If these have fewer ranks,
- * a step has no message for some of this node's, and the other way round. */
+/* Every rank of this node exchanges blocks with each rank of two nodes. If the nodes differ in
+ * their ranks, a step has no message for some ranks of the larger node. */
 static weir_status pairwise_step(weiri_internode_coll *x, int to_node, int from_node)
 {
     const weiri_node *to = &x->internode->nodes[to_node], *from = &x->internode->nodes[from_node];

@@ -23,7 +23,7 @@ typedef struct weiri_internode_coll {
     weiri_coll *coll;     /* of the communicator of all ranks */
     weiri_coll *host;     /* of the host sub-communicator */
     weir_comm *node_comm; /* of the phases within the node: the host or GPU sub-communicator */
-    weir_stream stream;   /* GPUs: of these phases */
+    weir_stream stream;   /* GPUs: the stream of the phases within the node */
     char *device_staging, *host_staging; /* GPUs: as long as a message; else NULL */
     weiri_internode *internode;
     const weiri_task *task;
@@ -91,8 +91,8 @@ weir_status weiri_internode_coll_send_rail(weiri_internode_coll *x, const char *
 weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, size_t bytes,
                                          const char **data);
 
-/* Every rank of the node sends mine, of so many bytes, to all of them; to[i] in the output, of
- * lengths[i], receives that of place i. */
+/* Every rank of the node sends `mine`, of so many bytes, to all ranks of the node; to[i] in the
+ * output, of lengths[i], receives the data of place i. */
 weir_status weiri_internode_coll_spread(weiri_internode_coll *x, const char *mine, size_t bytes,
                                         char *const *to, const size_t *lengths);
 

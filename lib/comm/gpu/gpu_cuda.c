@@ -424,7 +424,7 @@ static int gpu_is_nvlink_to_all(const weir_comm *comm)
     return weiri_cuda_joins(comm->gpu->device, buses[comm->rank], buses, comm->nranks);
 }
 
-/* Reduces the properties of all ranks' GPUs to those that all of them have. */
+/* Reduces the properties of all ranks' GPUs to the properties that all of them have. */
 static void gpu_compare_devices(const weir_comm *comm, weiri_cuda *cuda)
 {
     cuda->base.nvlink = 1;

@@ -33,8 +33,8 @@ typedef struct weiri_cuda {
     char **regions;                             /* device memory: see weiri_gpu_view */
     int page_registered;
     weiri_cuda_fit fits[WEIRI_CUDA_FITS];    /* a cache */
-    weiri_cuda_span spans[WEIRI_CUDA_SPANS]; /* likewise */
-    weir_stream streams[WEIRI_CUDA_STREAMS]; /* likewise */
+    weiri_cuda_span spans[WEIRI_CUDA_SPANS]; /* a cache */
+    weir_stream streams[WEIRI_CUDA_STREAMS]; /* a cache */
     unsigned next_span, next_stream;
     weiri_gpu_view view;
 } weiri_cuda;

@@ -126,7 +126,8 @@ static weir_status internode_compare_connect(const weir_comm *parent, const net_
     return WEIR_OK;
 }
 
-/* Replaces the network by one of this transport, unless it is one. */
+/* Opens a network of the given transport in place of the present one, unless that has this
+ * transport. */
 static weir_status internode_reopen_net(weiri_internode *internode, weir_transport transport)
 {
     const weir_comm *parent = internode->parent;

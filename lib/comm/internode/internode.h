@@ -93,7 +93,8 @@ typedef struct weiri_internode_peer {
     int shares_kernel;              /* with this rank */
 } weiri_internode_peer;
 
-/* The remote ranks whose endpoints are in use: all, or those used so far, in the order of use. */
+/* The remote ranks whose endpoints are in use: all, or the ranks used so far, in the order of use.
+ */
 typedef struct weiri_internode_links {
     int count;
     int ranks[]; /* nremote */
@@ -193,7 +194,8 @@ void weiri_internode_leave(weiri_internode *internode);
 /* Progresses the network, and passes aborts and losses of other nodes on to this node. Local,
  * thread-safe. */
 void weiri_internode_poll(weiri_internode *internode);
-/* The same unless the network is locked, which the calling thread itself may have done. */
+/* As weiri_internode_poll, unless the network is locked, which the calling thread itself may have
+ * done. */
 void weiri_internode_try_poll(weiri_internode *internode);
 /* Signals an abort to all remote ranks. Local, thread-safe. */
 void weiri_internode_abort(weiri_internode *internode, uint64_t reason);
@@ -209,10 +211,10 @@ int weiri_internode_has_answered(const weiri_internode *internode, int rank);
 int weiri_internode_has_printed(const weiri_internode *internode);
 /* Sets a word at all peers in links. The caller holds the network's lock. */
 void weiri_internode_signal_links(weiri_internode *internode, size_t word, uint64_t value);
-/* The same for an abort, once. Returns whether it was the first. */
+/* As weiri_internode_signal_links, for an abort, once. Returns whether it was the first. */
 int weiri_internode_signal_abort(weiri_internode *internode, uint64_t reason);
-/* Puts the final record of a rank, which is in this rank's window, into that of a peer, unless its
- * path has failed. */
+/* Puts the final record of a rank from this rank's window into the window of a peer, unless the
+ * path to the peer has failed. */
 void weiri_internode_put_record(weiri_internode *internode, int to, int rank,
                                 const weiri_where *record);
 /* If connections are made when first used: passes on aborts, final records and the end of the
@@ -310,9 +312,9 @@ int weiri_internode_landed(weiri_internode *internode, int rank);
 void weiri_internode_forget(weiri_internode *internode);
 /* Ends all expectations; until then destinations must remain valid. */
 void weiri_internode_expect_nothing(weiri_internode *internode);
-/* The same as post, and progresses the network at once, unless it is a short message that needs no
- * progress to arrive. So a rank that only sends may make calls without looking at the network until
- * there is no room for the next message. */
+/* As weiri_internode_post, and progresses the network at once, unless it is a short message that
+ * needs no progress to arrive. So a rank that only sends may make calls without looking at the
+ * network until there is no room for the next message. */
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes);
 /* Releases the message of weiri_internode_incoming. Non-blocking. */

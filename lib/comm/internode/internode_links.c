@@ -110,7 +110,7 @@ static int links_find_missing(const weiri_internode *internode)
     return -1;
 }
 
-/* Connects this leader to those at distances 1, 2, 4, ... in both directions. */
+/* Connects this leader to the leaders at distances 1, 2, 4, ... in both directions. */
 static weir_status links_connect_leaders(weiri_internode *internode)
 {
     weiri_net *net = internode->net;

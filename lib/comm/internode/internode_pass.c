@@ -145,8 +145,8 @@ static void pass_printed(weiri_internode *internode)
     weiri_internode_signal_links(internode, offsetof(weiri_internode_words, printed), 1);
 }
 
-/* Returns the final record of a rank in the window; NULL if it is not known. Those of the node's
- * ranks are copied there first. */
+/* Returns the final record of a rank in the window; NULL if it is not known. Records of the node's
+ * ranks are copied into the window first. */
 static const weiri_where *pass_record_of(weiri_internode *internode, int rank)
 {
     if (weiri_internode_is_remote(internode, rank)) {
@@ -157,7 +157,7 @@ static const weiri_where *pass_record_of(weiri_internode *internode, int rank)
     const weiri_where *where = &internode->local->peers[place].page->where;
     if (!weir_load_acquire(&where->answered))
         return NULL;
-    if (rank != internode->parent->rank) /* that one was copied when it was final */
+    if (rank != internode->parent->rank) /* this rank's record was copied before */
         internode->own_records[place] = *where;
     return &internode->own_records[place];
 }

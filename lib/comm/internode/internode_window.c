@@ -12,7 +12,7 @@ enum {
     SLOT_MOST_BYTES = 128 << 10,
 };
 
-/* Returns the index of peer among the remote peers of rank: those of rank's node do not count. */
+/* Returns the index of peer among the remote peers of rank: ranks of rank's node do not count. */
 static int window_index_of(const weiri_internode *internode, int rank, int peer)
 {
     const weiri_node *node = &internode->nodes[internode->node_of[rank]];

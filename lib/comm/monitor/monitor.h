@@ -22,7 +22,8 @@
 struct weiri_placement;
 struct weiri_metrics;
 
-/* Functions by which calls are counted: those of weir_collective, then sends and receives. */
+/* Functions by which calls are counted: the collectives of weir_collective, then sends and
+ * receives. */
 enum { WEIRI_MONITOR_SEND = WEIR_COLL_COUNT, WEIRI_MONITOR_RECV };
 
 enum { WEIRI_MONITOR_TIMERS = 16, WEIRI_MONITOR_NAME_BYTES = 64, WEIRI_MONITOR_ALGO_BYTES = 24 };
@@ -64,7 +65,7 @@ typedef struct weiri_monitor {
     weiri_monitored *shared;       /* in this rank's page */
     int is_inside;                 /* within a monitored call: calls that it makes are part of it */
     weiri_monitor_pace pairs_pace; /* of groups of sends and receives */
-    uint64_t npairs;               /* of these */
+    uint64_t npairs;               /* groups of sends and receives so far */
     weir_comm *comm;
     weiri_monitor_settings settings;
     weiri_monitor_peer *peers; /* nranks */
@@ -146,7 +147,7 @@ static inline uint64_t weiri_monitor_begin(weiri_monitor *monitor, int function,
     return 0;
 }
 
-/* The same for a group of sends and receives. */
+/* As weiri_monitor_begin, for a group of sends and receives. */
 static inline uint64_t weiri_monitor_begin_pairs(weiri_monitor *monitor, uint64_t sends,
                                                  uint64_t receives, weir_stream stream)
 {

@@ -30,7 +30,7 @@ typedef struct process_thread {
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Under life_lock: */
-static int users; /* communicators, and those that are being created */
+static int users; /* communicators, including the ones that are being created */
 static int stop = -1;
 static process_thread answers = {.server = {.listener = -1}}; /* RAS clients; writes metrics */
 static process_thread records = {.server = {.listener = -1}}; /* other processes */

@@ -47,7 +47,7 @@ static long settings_number(weiri_env_key key, long low, long high, long fallbac
     return value;
 }
 
-/* The same for one of NCCL's variables: fallback if it does not apply. */
+/* As settings_number, for one of NCCL's variables: fallback if it does not apply. */
 static long settings_nccl_number(weiri_env_key key, long low, long high, long fallback)
 {
     return settings_nccl(key) ? settings_number(key, low, high, fallback) : fallback;

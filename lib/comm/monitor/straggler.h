@@ -21,7 +21,7 @@ typedef struct weiri_timed_calls {
 typedef struct weiri_straggler {
     int rank;           /* -1: no call was timed on all ranks, or nobody waited */
     int ncalls;         /* timed calls that were compared */
-    int nlast;          /* of these, calls in which others waited for this rank */
+    int nlast;          /* compared calls in which others waited for this rank */
     uint64_t waited_ns; /* by each other rank on average, in total */
     uint64_t most_ns;   /* the longest wait of one rank in one call */
 } weiri_straggler;
@@ -34,7 +34,7 @@ int weiri_timed_calls_copy(const weiri_monitored *from, weiri_monitored_call *to
  * of the ranks need no alignment. */
 weiri_straggler weiri_straggler_find(const weiri_timed_calls *ranks, int nranks, int ncalls,
                                      int has_one_clock);
-/* The same for the ranks of a communicator that are on this node. */
+/* As weiri_straggler_find, for the ranks of a communicator that are on this node. */
 weiri_straggler weiri_straggler_of(const weir_comm *comm, int ncalls);
 
 #endif

@@ -90,7 +90,7 @@ static void node_comm_number_domains(weir_comm *comm, const introduction *all)
     }
 }
 
-/* Compares configurations, and the number of ranks with that of their cores. */
+/* Compares configurations, and the number of ranks with the number of their cores. */
 static weir_status node_comm_compare(weir_comm *comm, const introduction *all)
 {
     const introduction *mine = &all[comm->rank];
@@ -167,7 +167,7 @@ static weir_status node_comm_map_peers(weir_comm *comm, const introduction *all)
     return WEIR_OK;
 }
 
-/* Uses those ways to unregistered memory that every rank has to every other one. */
+/* Unregistered memory is accessed only in the ways that work between all pairs of ranks. */
 static void node_comm_agree_reads(weir_comm *comm, const introduction *all)
 {
     uint64_t reads = WEIRI_READS_BY_COPY | WEIRI_READS_ATTACHED;

@@ -206,7 +206,7 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
     weiri_gpu_leave(comm, before);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "rank %d's region %u", rank, desc.region);
-    /* If the owner has reused the entry in the meantime, key may be that of the new region. */
+    /* The key may belong to a new region, if the owner has reused the entry in the meantime. */
     if (weir_load_acquire(&record->generation) != desc.generation) {
         region_unmap(mapping);
         return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);

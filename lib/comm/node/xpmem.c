@@ -163,7 +163,7 @@ static weiri_attachment *attachment_find(const weiri_attached_peer *peer, uintpt
     return NULL;
 }
 
-/* The entry for a new attachment: an unused one, else that of the least recently used one. */
+/* The entry for a new attachment: an unused one, else the least recently used one. */
 static weiri_attachment *attachment_victim(const weiri_attached_peer *peer)
 {
     weiri_attachment *oldest = &peer->attachments[0];

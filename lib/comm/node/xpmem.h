@@ -47,8 +47,8 @@ typedef struct weiri_xpmem_offer {
  * WEIR_XPMEM has another value than 0 and 1. Local. */
 weir_status weiri_xpmem_open(weir_comm *comm, const uint64_t *word, weiri_xpmem_offer *offer);
 
-/* offers: those of all ranks, stride_bytes apart. Gets a permit for each peer's segment, attaches
- * its word, and returns WEIRI_READS_ATTACHED if that succeeded with all of them, else 0. Local. */
+/* Gets a permit for each peer's segment and attaches its word. Returns WEIRI_READS_ATTACHED if that
+ * succeeded with all peers, else 0. offers: the offers of all ranks, stride_bytes apart. Local. */
 int weiri_xpmem_join(weir_comm *comm, const weiri_xpmem_offer *offers, size_t stride_bytes);
 
 /* For when any rank got 0 there: closes, and rank 0 logs the reason, once in a process. Local. */

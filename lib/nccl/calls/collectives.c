@@ -219,7 +219,7 @@ static void star_transfer_all(star *all, int rank, int nranks)
         star_transfer(all, !all->root_sends, all->own, all->root);
 }
 
-/* The root's buffers are those of an allgather, or of a reduce_scatter. */
+/* The root's buffers are laid out as in an allgather, or in a reduce_scatter. */
 static weir_status star_check_buffers(const star *all, const char *name, int rank, int nranks)
 {
     const weiri_contract *contract =

@@ -73,7 +73,7 @@ static ncclResult_t run_job(const weiri_nccl_job *job)
 
 /* The jobs on one communicator. */
 typedef struct chain {
-    const weiri_nccl_job *jobs; /* the jobs of the group, from the first of these on */
+    const weiri_nccl_job *jobs; /* the group's jobs from this communicator's first job on */
     size_t count;
 } chain;
 

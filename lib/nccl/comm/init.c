@@ -116,7 +116,7 @@ ncclResult_t weiri_nccl_comm_create(const weiri_nccl_comm_request *request)
         *request->made = own->handle;
         return result;
     }
-    own->async_error = result; /* those that failed free it without communicating */
+    own->async_error = result; /* a creation that failed frees it without communicating */
     if (own->comm)
         weir_comm_abort(own->comm);
     weiri_nccl_comm_free(own);

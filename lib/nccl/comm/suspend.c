@@ -16,7 +16,7 @@
 typedef struct weiri_nccl_saved {
     size_t count;              /* ranks of the node */
     uint64_t *words;           /* of one-sided calls */
-    struct weiri_rma_net *net; /* likewise between nodes; NULL: none */
+    struct weiri_rma_net *net; /* one-sided calls between nodes; NULL: none */
 } weiri_nccl_saved;
 
 /* The argument of a job. */

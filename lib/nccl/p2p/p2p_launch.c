@@ -80,7 +80,7 @@ static weir_status launch_next(launch_state *all, int *launched)
     return status;
 }
 
-/* Whether a call is the first one in a stream other than that of the launches. */
+/* Whether a call is the first one in a stream other than the stream of the launches. */
 static int is_first_in_stream(const launch_state *all, size_t which)
 {
     const weiri_nccl_call *call = &all->calls[which];
@@ -92,7 +92,7 @@ static int is_first_in_stream(const launch_state *all, size_t which)
     return 1;
 }
 
-/* Joins the group's other streams with that of the launches, before or after them. */
+/* Joins the group's other streams with the stream of the launches, before or after the launches. */
 static weir_status join_streams(const launch_state *all, int is_after)
 {
     weir_status status = WEIR_OK;

@@ -206,7 +206,7 @@ static int pick_direction(const host_exchange *x, const weiri_waiter *waiter, in
     return 0;
 }
 
-/* The communicator to wait in: that of host memory on this node. */
+/* The communicator to wait in: the host sub-communicator of this node. */
 static weir_comm *host_comm_of(const host_exchange *x)
 {
     weir_comm *parent = x->comm->comm;

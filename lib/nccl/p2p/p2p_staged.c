@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The calls, and copies of them in which those to other nodes use host memory. */
+/* The calls, and copies in which calls to other nodes use host memory. */
 typedef struct staging {
     weiri_nccl_comm *comm;
     weir_comm *node;

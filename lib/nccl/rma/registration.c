@@ -65,7 +65,7 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void *buff, size_t size, void **h
 }
 WEIRI_NCCL_ALIAS(CommRegister);
 
-/* A handle of NULL is that of ncclCommWindowRegister in versions that could not register. */
+/* A handle of NULL comes from ncclCommWindowRegister of versions that could not register. */
 static ncclResult_t registration_release(const char *name, ncclComm_t comm, void *object)
 {
     weiri_nccl_comm *own = weiri_nccl_enter_opened(comm);

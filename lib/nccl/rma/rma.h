@@ -70,7 +70,7 @@ typedef struct weiri_window_peer {
     uint64_t address, bytes;
     int pid;
     weir_mem *imported;    /* released with the window */
-    weiri_segment segment; /* likewise */
+    weiri_segment segment; /* released with the window */
     weiri_net_key key;
 } weiri_window_peer;
 
@@ -90,7 +90,7 @@ typedef struct weiri_registration {
 /* The registration of a handle; NULL if it is not one of this communicator's. It stays valid as
  * long as no thread deregisters it. */
 weiri_registration *weiri_registration_find(ncclComm_t comm, const void *object);
-/* Whether a handle is that of a window that is also the fallback library's. */
+/* Whether a handle belongs to a window that is also the fallback library's. */
 int weiri_registration_is_alias(ncclWindow_t window);
 /* The window that contains [pointer, pointer + bytes); NULL: none. */
 weiri_registration *weiri_registration_at(ncclComm_t comm, const void *pointer, size_t bytes);

@@ -217,7 +217,7 @@ static void check_simulate_class(weiri_check *check, const int32_t *row)
     check_clocks(check);
 }
 
-/* Drops the clocks that remain: those of blocks, and of signals that no block waited for. */
+/* Drops the clocks that remain: of blocks, and of signals that no block waited for. */
 static void check_end_class(weiri_check *check)
 {
     for (uint32_t i = 0; i < check->nblocks; i++) {

@@ -61,7 +61,7 @@ enum {
 typedef struct weiri_check_shape {
     uint32_t size, part, nparts;
     uint64_t unit_bytes; /* handled per pipeline iteration; 0 outside of pipelines */
-    uint32_t column;     /* of a row: that of the shape's first chunk */
+    uint32_t column;     /* the row's column of the shape's first chunk */
 } weiri_check_shape;
 
 typedef struct weiri_check_pipe {
@@ -82,7 +82,7 @@ typedef struct weiri_check_classes {
     uint32_t count;
     int has_groups;           /* some shape has several parts */
     uint32_t reach;           /* of the plan's pipelines (check_pipeline.c); NONE: unknown */
-    uint32_t regular;         /* likewise: iterations from which on the reach holds */
+    uint32_t regular;         /* iterations from which on the reach holds; NONE: unknown */
     int is_complete;          /* 0: there are too many classes even of short chunks */
     uint64_t max_chunk_bytes; /* the classes cover chunks of up to this length; 0: of any */
 } weiri_check_classes;
@@ -270,8 +270,8 @@ typedef struct weiri_check_block {
     uint32_t pipeline, iteration; /* of the loop that it is in; pipeline NONE: none */
     uint32_t ids_done;            /* channels or semaphores of op that are complete */
     weiri_clock *now;             /* what is ordered before its next operation */
-    weiri_clock *pending;         /* what its next fence will add to that; may be NULL */
-    weiri_rank_set pending_ranks; /* likewise, the begin of these ranks' launches */
+    weiri_clock *pending;         /* what its next fence will add to `now`; may be NULL */
+    weiri_rank_set pending_ranks; /* ranks whose begin of the launch the next fence will add */
     weiri_check_state state;
     uint32_t next;                          /* in a list of waiting blocks */
     uint32_t counter, place, barrier_index; /* what it waits for; NONE */
@@ -289,8 +289,8 @@ typedef struct weiri_check_signal {
 typedef struct weiri_check_acquisition {
     weiri_clock *clock; /* what the waiter joined; NULL if there is a single signaller */
     uint32_t block, op, tick;
-    uint32_t advances; /* signals that must have happened before it, */
-    uint32_t nsignals; /* and those that had happened in this run */
+    uint32_t advances; /* signals that must have happened before it */
+    uint32_t nsignals; /* signals that had happened before it in this run */
 } weiri_check_acquisition;
 
 typedef struct weiri_check_counter {
@@ -320,7 +320,7 @@ typedef struct weiri_check_barrier {
     uint32_t barrier, nblocks;
     uint32_t nusers, last_user; /* blocks with an operation for it */
     uint32_t arrived, waiting;
-    weiri_check_entry *entries; /* those that completed it last */
+    weiri_check_entry *entries; /* the entries that completed the barrier last */
     uint32_t nentries;          /* 0 or nblocks */
 } weiri_check_barrier;
 
@@ -350,7 +350,7 @@ typedef struct weiri_check {
     uint32_t nblocks;
     uint32_t first_block[WEIRI_PLAN_RANKS_MAX + 1];
     weiri_clock *begin[WEIRI_PLAN_RANKS_MAX]; /* of each rank's launch */
-    uint32_t rank_chain; /* of rank 0's launches; those of the other ranks follow */
+    uint32_t rank_chain; /* the chain of rank 0's launches; the other ranks' chains follow */
 
     weiri_check_counter *counters;
     uint32_t ncounters;
@@ -432,9 +432,9 @@ void weiri_check_advise(weiri_check *check, const char *format, ...)
 /* Says how a program can make the correction with which the text is about to end. */
 void weiri_check_offer(weiri_check *check, weiri_check_fix_kind kind, weiri_check_change first,
                        weiri_check_change second);
-/* The same for accesses that nothing orders: of the block's current operation and an earlier one;
- * of the block before the owner's launch has begun; and one that the owner's launch does not wait
- * for. */
+/* Offers fixes for accesses that nothing orders: of the block's current operation and an earlier
+ * one; of the block before the owner's launch has begun; and one that the owner's launch does not
+ * wait for. */
 void weiri_check_advise_race(weiri_check *check, uint32_t block, uint32_t place,
                              const weiri_check_access *other, int other_is_read);
 void weiri_check_advise_begin(weiri_check *check, uint32_t block, int owner);

@@ -140,7 +140,7 @@ static found find_wait(const weiri_check *check, uint32_t block, uint32_t before
     return best;
 }
 
-/* The same in any block of a rank, up to the end; the end of a block is a fence. */
+/* As find_wait, in any block of a rank, up to the end; the end of a block is a fence. */
 static found find_last_wait(const weiri_check *check, int rank, int peer, found signal)
 {
     found best = {WEIRI_CHECK_NONE, WEIRI_CHECK_NONE, 0, 0};

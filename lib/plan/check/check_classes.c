@@ -39,8 +39,8 @@ enum {
     SLOTS_MAX = 4 * WEIRI_CHECK_CLASSES_MAX, /* a power of two */
     CHUNKS_MAX = 64,                         /* of a pipeline whose lengths are derived */
     STEPS_MAX = 128 * 1000 * 1000,           /* operations that are executed in all classes */
-    PIPELINE_STEPS_MAX = 16 * 1000 * 1000,   /* likewise, for any number of iterations */
-    LIMITED_STEPS_MAX = 4 * 1000 * 1000,     /* likewise, for a limited number of iterations */
+    PIPELINE_STEPS_MAX = 16 * 1000 * 1000,   /* operations, for any number of iterations */
+    LIMITED_STEPS_MAX = 4 * 1000 * 1000,     /* operations, for a limited number of iterations */
 };
 
 typedef struct finder {

@@ -18,7 +18,8 @@ static uint32_t clock_pages(const weiri_clocks *clocks)
     return (clocks->nchains + WEIRI_CLOCK_PAGE - 1) / WEIRI_CLOCK_PAGE;
 }
 
-/* What precedes a clock or page: all are released together, those in use after a failure, too. */
+/* The header of a clock or page. All are released together, including the ones in use after a
+ * failure. */
 typedef struct clock_made {
     _Alignas(max_align_t) struct clock_made *next;
 } clock_made;
@@ -75,7 +76,8 @@ static int clock_own_page(weiri_clocks *clocks, weiri_clock_page **page)
     return 1;
 }
 
-/* Whether no component of a page, which may be NULL, is lower than that of the other one. */
+/* Whether no component of a page, which may be NULL, is lower than the component of the other page.
+ */
 static int clock_page_covers(const weiri_clock_page *page, const weiri_clock_page *other)
 {
     uint32_t lower = 0;

@@ -246,7 +246,7 @@ static uint32_t pipeline_largest_lag(weiri_check *check)
 
 /* ----------------------------------------------------------------- positions of chains */
 
-/* A part of a chain's events in a launch: those of a pipeline, or those between two pipelines. */
+/* A part of a chain's events in a launch: the events of a pipeline, or between two pipelines. */
 typedef struct pipeline_part {
     uint32_t first; /* event of a launch */
     uint32_t each;  /* events in an iteration; 0: not of a pipeline, or there are none */
@@ -329,7 +329,7 @@ static void pipeline_describe_chain(weiri_check *check, uint32_t index, pipeline
     chain->total += !port; /* the end of a block is a fence */
 }
 
-/* Describes the chains of all blocks and ports. Those of ranks keep a total of 0. */
+/* Describes the chains of all blocks and ports. The chains of ranks keep a total of 0. */
 static void pipeline_describe_chains(weiri_check *check)
 {
     pipeline_chain *chains = check->recorder->chains;

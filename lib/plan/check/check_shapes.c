@@ -82,7 +82,7 @@ static void add_op_shapes(shape_finder *in, int rank, uint32_t op, uint64_t unit
     }
 }
 
-/* first: collects the pipelines, whose columns precede those of the shapes. */
+/* Pipelines come first: their columns precede the columns of the shapes. */
 static void add_shapes_of_rank(shape_finder *in, int rank, int first)
 {
     const weiri_plan_gpu *gpu = &in->plan->gpus[rank];

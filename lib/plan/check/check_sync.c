@@ -94,8 +94,8 @@ static weiri_check_barrier *barrier_of(weiri_check *check, int rank, const weiri
     return NULL;
 }
 
-/* If more blocks use the barrier than it has, reports an entry that may come before one of those
- * that completed it last: executors only count entries. */
+/* Reports an entry that may come before the entries that completed the barrier last, if more blocks
+ * use the barrier than it has: executors only count entries. */
 static void barrier_check_entry(weiri_check *check, uint32_t block, const weiri_plan_op *op,
                                 weiri_check_barrier *barrier)
 {

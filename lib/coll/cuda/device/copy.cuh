@@ -127,7 +127,7 @@ WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes, uin
     }
 }
 
-/* The same by all threads of the block. */
+/* Copies with all threads of the block. */
 WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes)
 {
     weiri_gpu_copy(to, from, bytes, threadIdx.x, blockDim.x);

@@ -393,7 +393,7 @@ WEIRI_GPU_FN void weiri_gpu_reduce_parts(int op, int nranks, const uint64_t (&wo
                                                0, 1, 0);
 }
 
-/* The same if those are all ranks. */
+/* Reduces the words of all ranks. */
 template <int dtype, int ranks, int places>
 WEIRI_GPU_FN void weiri_gpu_reduce(int op, int nranks, const uint64_t (&words)[ranks][places],
                                    uint64_t (&totals)[places])

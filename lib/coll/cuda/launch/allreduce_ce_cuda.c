@@ -44,7 +44,7 @@ typedef struct ce_plan {
     int in_place;
 } ce_plan;
 
-/* Chunks are whole pages; those of a small share are whole vectors. */
+/* Chunks are whole pages; the chunks of a small share are whole vectors. */
 static void ce_divide(ce_plan *p, size_t bytes)
 {
     size_t least, unit;

@@ -19,7 +19,7 @@ int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weiri_tas
                        size_t out_bytes, int *before, weir_status *status);
 void weiri_engines_close(const weiri_engines *engines, int before);
 
-/* All of these enqueue work and do not block. */
+/* The following functions enqueue work and do not block. */
 
 /* A barrier among the ranks, after all earlier work in their streams. */
 weir_status weiri_engines_barrier(weiri_engines *engines);
