@@ -69,7 +69,7 @@ $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS = $(GSL_CFLAGS)
 $(HEALTH_OBJ) $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 $(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
 $(call obj,bench/health/models.c): bench/health/models.txt
-$(call obj,results/output/page.c): results/output/report.html results/output/report.css
+$(call obj,results/output/page.c): results/output/report.html results/output/report.css results/output/report.js
 # It refuses GPUs in a build with few kernels.
 $(O)/obj_cuda/lib/comm/gpu/gpu_device_cuda.o: EXTRA_CFLAGS := $(FEW_KERNELS)
 $(O)/obj_cuda/lib/comm/gpu/gpu_device_cuda.o: $(O)/gpu_flags.id

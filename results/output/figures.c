@@ -1,6 +1,6 @@
 /* What is drawn: for each group of rows, bandwidth and time by size with one line per candidate and
- * its interval, A's dashed; the ratio B/A with its interval; percent of the ceiling; a series of
- * nights. */
+ * its interval, A's dashed and in other colours; the ratio B/A with its interval; percent of the
+ * ceiling; a series of nights. */
 #include "results/output/page.h"
 
 #include <math.h>
@@ -36,14 +36,14 @@ static results_point point_of(const results_pair *pair, const results_side *side
 
 /* Draws one line: the pairs of a group whose side has this label. */
 static void draw_line(results_plots *plots, const results_comparison *c, const results_group *group,
-                      const char *name, int is_b, int dashed, measure what)
+                      const char *name, results_side_of whose, measure what)
 {
     results_point points[POINTS];
     char other[NAME_BYTES];
     size_t count = 0;
     for (size_t i = 0; i < group->count && count < POINTS; i++) {
         const results_pair *pair = &group->pairs[i];
-        const results_side *side = is_b ? &pair->b : &pair->a;
+        const results_side *side = whose == RESULTS_OF_A ? &pair->a : &pair->b;
         if (side->starts == 0 || pair->example->bytes == 0)
             continue;
         line_name(c, pair, side, other);
@@ -51,7 +51,7 @@ static void draw_line(results_plots *plots, const results_comparison *c, const r
             points[count++] = point_of(pair, side, what);
     }
     if (count > 0)
-        results_plots_line(plots, name, is_b ? "" : " (A)", dashed, points, count);
+        results_plots_line(plots, name, whose, points, count);
 }
 
 /* Collects the labels of a side's lines in their order. Returns their number. */
@@ -90,17 +90,10 @@ static results_figure draw_measure(const results_page *page, const results_group
     if (count + earlier == 0)
         return (results_figure){-1, ""};
     int number = results_plots_begin(plots, &axes[what]);
-    for (int i = 0; i < count; i++) {
-        draw_line(plots, c, group, names[i], 1, 0, what);
-        for (int j = 0; j < earlier; j++)
-            if (strcmp(names[i], before[j]) == 0) {
-                draw_line(plots, c, group, before[j], 0, 1, what);
-                before[j][0] = '\0';
-            }
-    }
-    for (int j = 0; j < earlier; j++)
-        if (before[j][0])
-            draw_line(plots, c, group, before[j], 0, 0, what);
+    for (int i = 0; i < count; i++)
+        draw_line(plots, c, group, names[i], has_a ? RESULTS_OF_B : RESULTS_ALONE, what);
+    for (int i = 0; i < earlier; i++)
+        draw_line(plots, c, group, before[i], RESULTS_OF_A, what);
     results_plots_end(plots);
     return (results_figure){number, what == TIME ? "Time of one operation"
                                                  : "Bus bandwidth; bands are 95% intervals"};
@@ -144,7 +137,8 @@ static results_figure draw_points(const results_page *page, const results_group 
         if (n > 0 && number < 0)
             number = results_plots_begin(page->plots, axes);
         if (n > 0)
-            results_plots_line(page->plots, names[i], "", 0, points, n);
+            results_plots_line(page->plots, names[i],
+                               page->report->name_a ? RESULTS_OF_B : RESULTS_ALONE, points, n);
     }
     if (number >= 0)
         results_plots_end(page->plots);
@@ -184,7 +178,7 @@ size_t results_groups_make(const results_page *page, results_group *groups, size
     return made;
 }
 
-int results_plot_series(results_plots *plots, const results_series *series)
+int results_plot_series(results_plots *plots, const results_series *series, results_side_of whose)
 {
     static const results_axes axes = {.x = "night", .y = "time, us", .nights = 1};
     results_point *points = malloc((series->nights + 1) * sizeof *points);
@@ -195,7 +189,7 @@ int results_plot_series(results_plots *plots, const results_series *series)
     int number = results_plots_begin(plots, &axes);
     for (size_t i = 0; i < series->nchanges; i++)
         results_plots_mark(plots, (double)series->changes[i] + 0.5);
-    results_plots_line(plots, "weir", "", 0, points, series->nights);
+    results_plots_line(plots, "weir", whose, points, series->nights);
     results_plots_end(plots);
     free(points);
     return number;

@@ -17,6 +17,7 @@ enum { SERIES_PLOTTED = 36 };
 
 EMBED(weiri_report_html, "results/output/report.html");
 EMBED(weiri_report_css, "results/output/report.css");
+EMBED(weiri_report_js, "results/output/report.js");
 
 /* Writes the page's template from *at up to the placeholder, which is skipped. */
 static void put_template(FILE *file, const char **at, const char *placeholder)
@@ -82,21 +83,43 @@ static void put_pair(const results_page *page, const results_pair *pair)
     fputs("</tr>\n", file);
 }
 
-static void put_table(const results_page *page, const results_group *group)
+/* A heading by which the reader can sort; the script enables the button. */
+static void put_heading(FILE *file, const char *kind, const char *text)
+{
+    fprintf(file,
+            "<th scope=\"col\" class=\"%s\" aria-sort=\"none\">"
+            "<button type=\"button\" disabled>%s</button></th>",
+            kind, text);
+}
+
+static void put_headings(const results_page *page)
 {
     FILE *file = page->file;
     int has_a = page->report->name_a != NULL;
-    fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th class=\"n\">bytes</th>"
-          "<th>candidate</th><th>algorithm</th>",
-          file);
-    fputs(has_a ? "<th class=\"n\">A us</th><th class=\"n\">B us</th><th class=\"n\">A GB/s</th>"
-                  "<th class=\"n\">B GB/s</th>"
-                : "<th class=\"n\">us</th><th class=\"n\">busbw GB/s</th>",
-          file);
-    if (page->machine->links)
-        fputs("<th class=\"n\">% of ceiling</th>", file);
+    put_heading(file, "n", "bytes");
+    put_heading(file, "t", "candidate");
+    put_heading(file, "t", "algorithm");
     if (has_a)
-        fputs("<th>B/A (95%)</th><th>verdict</th>", file);
+        put_heading(file, "n a", "A us");
+    put_heading(file, has_a ? "n b" : "n", has_a ? "B us" : "us");
+    if (has_a)
+        put_heading(file, "n a", "A GB/s");
+    put_heading(file, has_a ? "n b" : "n", has_a ? "B GB/s" : "busbw GB/s");
+    if (page->machine->links)
+        put_heading(file, "n", "% of ceiling");
+    if (has_a) {
+        put_heading(file, "t", "B/A (95%)");
+        put_heading(file, "t", "verdict");
+    }
+}
+
+static void put_table(const results_page *page, const results_group *group)
+{
+    FILE *file = page->file;
+    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Rows\">"
+          "<table><thead><tr>",
+          file);
+    put_headings(page);
     fputs("</tr></thead><tbody>\n", file);
     for (size_t i = 0; i < group->count; i++)
         put_pair(page, &group->pairs[i]);
@@ -158,9 +181,12 @@ static void put_summary(FILE *file, const results_report *report)
 {
     const results_set *sets[2] = {report->a, report->b};
     char rows[2][120] = {"", ""};
-    fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"summary\">\n", file);
+    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Summary\">"
+          "<table class=\"summary\">\n",
+          file);
     if (report->name_a)
-        fputs("<thead><tr><td></td><th scope=\"col\">A</th><th scope=\"col\">B</th></tr></thead>\n",
+        fputs("<thead><tr><td></td><th scope=\"col\" class=\"a\">A</th>"
+              "<th scope=\"col\" class=\"b\">B</th></tr></thead>\n",
               file);
     fputs("<tbody>\n", file);
     put_summary_row(file, report, "Results", report->name_a ? report->name_a : "", report->name_b);
@@ -206,23 +232,32 @@ static void put_verdict(FILE *file, const results_report *report)
     fputs("</section>\n", file);
 }
 
-static void put_figure(const results_page *page, int number, const char *caption)
+/* A plot under the element `heading`, a place for the text of the point that the reader points at,
+ * and a button that copies the plot; the script shows the button. */
+static void put_figure(const results_page *page, int number, const char *heading,
+                       const char *caption)
 {
     if (number < 0)
         return;
-    fputs("<figure role=\"img\">\n", page->file);
-    results_plots_put(page->plots, number, page->file);
-    fprintf(page->file, "<figcaption>%s</figcaption></figure>\n", caption);
+    fputs("<figure>\n", page->file);
+    results_plots_put(page->plots, number, heading, caption, page->file);
+    fprintf(page->file,
+            "<figcaption>%s <button class=\"copy\" type=\"button\" hidden>Copy picture</button> "
+            "<span role=\"status\"></span></figcaption>"
+            "<p class=\"at\" aria-hidden=\"true\"></p></figure>\n",
+            caption);
 }
 
 static void put_group(const results_page *page, const results_group *group, size_t number)
 {
     FILE *file = page->file;
-    fprintf(file, "<section id=\"g%zu\">\n<h2>", number);
+    char heading[32];
+    snprintf(heading, sizeof heading, "g%zuh", number);
+    fprintf(file, "<section id=\"g%zu\">\n<h2 id=\"%s\">", number, heading);
     put_title(file, group->pairs[0].example);
     fputs("</h2>\n<div class=\"figures\">\n", file);
     for (int i = 0; i < RESULTS_FIGURES; i++)
-        put_figure(page, group->figures[i].number, group->figures[i].caption);
+        put_figure(page, group->figures[i].number, heading, group->figures[i].caption);
     fprintf(file, "</div>\n<details><summary>%zu row%s</summary>\n", group->count,
             weiri_s(group->count));
     put_table(page, group);
@@ -233,10 +268,12 @@ static void put_series(const results_page *page, const results_series *series, i
 {
     FILE *file = page->file;
     const results_history *history = page->history;
-    fputs("<div><h3>", file);
+    char heading[32];
+    snprintf(heading, sizeof heading, "n%zuh", (size_t)(series - history->series));
+    fprintf(file, "<div><h3 id=\"%s\">", heading);
     put_title(file, series->row);
     fprintf(file, ", %llu bytes</h3>\n", series->row->bytes);
-    put_figure(page, plot, "Time of each night; dotted lines are changes of level");
+    put_figure(page, plot, heading, "Time of each night; dotted lines are changes of level");
     for (size_t i = 0; i < series->nchanges; i++) {
         fputs("<p>changed with the night ", file);
         results_put_xml(file, history->nights[series->changes[i]]);
@@ -273,10 +310,15 @@ static void put_difference(void *context, const char *path, const char *a, const
 {
     differences *made = context;
     FILE *file = made->file;
-    if (made->count++ == 0)
-        fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>manifest</th><th>A</th>"
-              "<th>B</th></tr></thead><tbody>\n",
+    if (made->count++ == 0) {
+        fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Manifests\">"
+              "<table><thead><tr>",
               file);
+        put_heading(file, "t", "manifest");
+        put_heading(file, "t a", "A");
+        put_heading(file, "t b", "B");
+        fputs("</tr></thead><tbody>\n", file);
+    }
     fputs("<tr>", file);
     put_cell(file, path);
     put_cell(file, a ? a : "(absent)");
@@ -323,17 +365,20 @@ int results_page_write(const results_page *page)
     size_t nseries = has_history(page) ? page->history->nseries : 0;
     results_group *groups = malloc((c->count + 1) * sizeof *groups);
     int *series = malloc((nseries + 1) * sizeof *series), status = 0;
+    results_side_of whose = page->report->name_a ? RESULTS_OF_B : RESULTS_ALONE;
     if (groups && series) {
         size_t count = results_groups_make(page, groups, c->count);
         for (size_t i = 0; i < nseries; i++)
             series[i] = page->plots && i < SERIES_PLOTTED
-                            ? results_plot_series(page->plots, &page->history->series[i])
+                            ? results_plot_series(page->plots, &page->history->series[i], whose)
                             : -1;
         if (page->plots)
             status = results_plots_draw(page->plots);
         const char *template = weiri_report_html;
         put_template(page->file, &template, "@style@");
         fputs(weiri_report_css, page->file);
+        put_template(page->file, &template, "@script@");
+        fputs(weiri_report_js, page->file);
         put_template(page->file, &template, "@sections@");
         put_navigation(page, groups, count);
         put_verdict(page->file, page->report);

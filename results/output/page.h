@@ -38,6 +38,6 @@ typedef struct results_group {
  * page->plots is NULL). Returns their number; groups has room for `most`. */
 size_t results_groups_make(const results_page *page, results_group *groups, size_t most);
 /* Draws a plot of a series. Returns its number. */
-int results_plot_series(results_plots *plots, const results_series *series);
+int results_plot_series(results_plots *plots, const results_series *series, results_side_of whose);
 
 #endif

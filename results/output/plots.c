@@ -3,6 +3,7 @@
 #include "results/output/plots.h"
 
 #include "base/new_file.h"
+#include "programs/xml.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* One for each candidate, in all plots of the page. No red and no green: those are verdicts
- * (report.css). */
-static const char *const colours[] = {"#1f77b4", "#e69f00", "#9467bd", "#17a2b8",
-                                      "#8c6d31", "#c285b8", "#0b3c6f", "#7f7f7f"};
+/* Two for each candidate: B's and A's; without A, one for each. report.css has the same as --c0 to
+ * --c7, and others for dark pages. No red and no green: those are verdicts. */
+static const char *const colours[] = {"#1f77b4", "#e69f00", "#9467bd", "#8c6d31",
+                                      "#17a2b8", "#c285b8", "#0b3c6f", "#7f7f7f"};
 enum { COLOURS = sizeof colours / sizeof *colours, PATH_BYTES = 256 };
 
 static void file_path(const results_plots *plots, char *path, const char *format, int number)
@@ -52,6 +53,8 @@ void results_plots_free(results_plots *plots)
         for (int i = 0; i < plots->count; i++) {
             file_path(plots, path, "%d.svg", i);
             unlink(path);
+            file_path(plots, path, "%d.points", i);
+            unlink(path);
         }
         file_path(plots, path, "script", 0);
         unlink(path);
@@ -76,12 +79,11 @@ int results_plots_begin(results_plots *plots, const results_axes *axes)
 {
     FILE *script = plots->script;
     char path[PATH_BYTES];
-    file_path(plots, path, "%d.svg", plots->count);
-    fputs("reset\nset term svg size 600,360 dynamic noenhanced font 'sans-serif,14'\nset output ",
-          script);
-    put_quoted(script, path);
-    fputs("\nset border 3\nset tics nomirror\nset grid lc rgb '#888888'\n"
-          "set key top left reverse Left samplen 2\nset xlabel ",
+    file_path(plots, path, "%d.points", plots->count);
+    plots->points = fopen(path, "we");
+    plots->axes = *axes;
+    fputs("reset\nset border 3\nset tics nomirror\nset grid lc rgb '#888888'\n"
+          "set key tmargin left vertical maxcols 1 reverse Left samplen 2\nset xlabel ",
           script);
     put_quoted(script, axes->x);
     fputs("\nset ylabel ", script);
@@ -94,38 +96,54 @@ int results_plots_begin(results_plots *plots, const results_axes *axes)
     return plots->count++;
 }
 
-/* The colour of a candidate: the same in each plot. More candidates than colours share the last. */
-static const char *plots_colour(results_plots *plots, const char *candidate)
+/* The colour of a side's candidate: the same in each plot. What exceeds the colours shares a grey.
+ */
+static const char *plots_colour(results_plots *plots, results_side_of side, const char *candidate)
 {
-    int i = 0;
-    while (i < plots->ncandidates && strcmp(plots->candidates[i], candidate) != 0)
+    char(*names)[RESULTS_PLOTS_NAME_BYTES] = plots->candidates[side == RESULTS_OF_A];
+    int *count = &plots->ncandidates[side == RESULTS_OF_A], i = 0;
+    while (i < *count && strcmp(names[i], candidate) != 0)
         i++;
-    if (i == plots->ncandidates && i < RESULTS_PLOTS_CANDIDATES)
-        snprintf(plots->candidates[plots->ncandidates++], sizeof plots->candidates[0], "%s",
-                 candidate);
-    return colours[i < COLOURS ? i : COLOURS - 1];
+    if (i == *count && i < RESULTS_PLOTS_CANDIDATES)
+        snprintf(names[(*count)++], sizeof names[0], "%s", candidate);
+    int slot = side == RESULTS_ALONE ? i : 2 * i + (side == RESULTS_OF_A);
+    return colours[slot < COLOURS ? slot : COLOURS - 1];
 }
 
-void results_plots_line(results_plots *plots, const char *candidate, const char *remark, int dashed,
+/* Notes what a point shows when the reader points at it: a line of escaped text. */
+static void note_point(const results_plots *plots, const char *name, const results_point *p)
+{
+    if (!plots->points)
+        return;
+    weiri_xml_put(plots->points, name);
+    fprintf(plots->points, "; %s %.0f; %s %.5g", plots->axes.x, p->x, plots->axes.y, p->y);
+    if (isfinite(p->low) && isfinite(p->high))
+        fprintf(plots->points, "; 95%% interval %.5g to %.5g", p->low, p->high);
+    fputc('\n', plots->points);
+}
+
+void results_plots_line(results_plots *plots, const char *candidate, results_side_of side,
                         const results_point *points, size_t count)
 {
-    const char *colour = plots_colour(plots, candidate);
+    static const char *const remarks[] = {"", " (B)", " (A)"};
+    const char *colour = plots_colour(plots, side, candidate);
     int has_band = 0, number = plots->lines++;
     char name[RESULTS_PLOTS_NAME_BYTES + 16];
-    snprintf(name, sizeof name, "%s%s", candidate, remark);
+    snprintf(name, sizeof name, "%s%s", candidate, remarks[side]);
     if (!plots->command)
         return;
     fprintf(plots->script, "$d%d << EOD\n", number);
     for (size_t i = 0; i < count; i++) {
         const results_point *p = &points[i];
-        if (isnan(p->y)) {
+        if (isnan(p->y) || (i > 0 && p->x <= points[i - 1].x)) /* sizes of other hosts begin */
             fputc('\n', plots->script);
+        if (isnan(p->y))
             continue;
-        }
         int band = isfinite(p->low) && isfinite(p->high);
         has_band |= band;
         fprintf(plots->script, "%.10g %.8g %.8g %.8g\n", p->x, p->y, band ? p->low : p->y,
                 band ? p->high : p->y);
+        note_point(plots, name, p);
     }
     fputs("EOD\n", plots->script);
     if (has_band)
@@ -133,8 +151,11 @@ void results_plots_line(results_plots *plots, const char *candidate, const char 
                 "%s$d%d using 1:3:4 with filledcurves fc rgb '%s' fs transparent "
                 "solid 0.18 noborder notitle",
                 number ? ", " : "plot ", number, colour);
-    fprintf(plots->command, "%s$d%d using 1:2 with linespoints lc rgb '%s' pt 7 ps 0.4%s title ",
-            has_band || number ? ", " : "plot ", number, colour, dashed ? " dt 2" : "");
+    fprintf(plots->command,
+            "%s$d%d using 1:2 with points lc rgb '%s' pt 7 ps 0.5 notitle, "
+            "$d%d using 1:2 with lines lw 1.5 lc rgb '%s'%s title ",
+            has_band || number ? ", " : "plot ", number, colour, number, colour,
+            side == RESULTS_OF_A ? " dt 2" : "");
     put_quoted(plots->command, name);
 }
 
@@ -146,12 +167,22 @@ void results_plots_mark(results_plots *plots, double x)
             x, x);
 }
 
+/* The key stands above the plot, whose height grows by the key's. */
 void results_plots_end(results_plots *plots)
 {
+    char path[PATH_BYTES];
+    if (plots->points)
+        fclose(plots->points);
+    plots->points = NULL;
     if (!plots->command)
         return;
     fclose(plots->command);
-    fprintf(plots->script, "%s\nset output\n", plots->text);
+    file_path(plots, path, "%d.svg", plots->count - 1);
+    fprintf(plots->script,
+            "set term svg size 480,%d dynamic noenhanced font 'sans-serif,13'\nset output ",
+            290 + 17 * plots->lines);
+    put_quoted(plots->script, path);
+    fprintf(plots->script, "\n%s\nset output\n", plots->text);
     free(plots->text);
     plots->command = NULL;
     plots->text = NULL;
@@ -179,35 +210,114 @@ int results_plots_draw(results_plots *plots)
     return got > 0 && status == 0 ? 0 : -1;
 }
 
-/* Replaces black by the page's text colour, for light and dark pages. */
-static void put_line(const char *line, FILE *page)
+/* Writes the page's colour for one that gnuplot wrote, "rgb( 31, 119, 180)". Returns its end. */
+static const char *put_colour(const char *text, FILE *page)
 {
-    const char *black;
-    while ((black = strstr(line, "black")) != NULL) {
-        char before = black > line ? black[-1] : ' ', behind = black[5];
-        int whole = (before == '"' || before == '\'') && before == behind;
-        fwrite(line, 1, (size_t)(black - line), page);
-        fputs(whole ? "currentColor" : "black", page);
-        line = black + 5;
+    unsigned red, green, blue;
+    const char *end = strchr(text, ')');
+    if (!end || sscanf(text, "rgb( %u , %u , %u )", &red, &green, &blue) != 3) {
+        fputc(*text, page);
+        return text + 1;
     }
-    fputs(line, page);
+    char colour[32];
+    snprintf(colour, sizeof colour, "#%02x%02x%02x", red & 255, green & 255, blue & 255);
+    for (int i = 0; i < COLOURS; i++)
+        if (strcmp(colour, colours[i]) == 0) {
+            fprintf(page, "var(--c%d,%s)", i, colour);
+            return end + 1;
+        }
+    fputs(colour, page);
+    return end + 1;
 }
 
-int results_plots_put(results_plots *plots, int number, FILE *page)
+/* Writes a point in place of gnuplot's <use>, with the next line of notes. Returns its end. */
+static const char *put_point(const char *use, FILE *notes, FILE *page)
 {
-    char path[PATH_BYTES], *line = NULL;
+    const char *at = strstr(use, "translate("), *end = strstr(use, "/>"),
+               *colour = strstr(use, "color='");
+    double x, y;
+    char *note = NULL;
     size_t room = 0;
-    int begun = 0;
+    if (!at || !end || !colour || sscanf(at, "translate(%lf,%lf)", &x, &y) != 2)
+        return use + 1;
+    ssize_t length = notes ? getline(&note, &room, notes) : 0;
+    fprintf(page,
+            "<circle class='point' role='img' stroke='none' cx='%.2f' cy='%.2f' r='2.6' fill='", x,
+            y);
+    put_colour(colour + strlen("color='"), page);
+    fprintf(page, "'><title>%.*s</title></circle>", (int)(length > 0 ? length - 1 : 0),
+            length > 0 ? note : "");
+    free(note);
+    return end + 2;
+}
+
+/* Copies a line of gnuplot's, with the page's colours and with points that have texts. */
+static void put_line(const char *line, FILE *notes, FILE *page)
+{
+    static const char black[] = "'black'", quoted[] = "\"black\"";
+    while (*line)
+        if (strncmp(line, "<use ", 5) == 0)
+            line = put_point(line, notes, page);
+        else if (strncmp(line, "rgb(", 4) == 0)
+            line = put_colour(line, page);
+        else if (strncmp(line, black, 7) == 0 || strncmp(line, quoted, 7) == 0) {
+            fprintf(page, "%ccurrentColor%c", *line, *line);
+            line += 7;
+        } else
+            fputc(*line++, page);
+}
+
+/* Copies the drawing without what a page cannot have twice (ids and the marks that they name) and
+ * without empty groups. */
+static void put_drawing(FILE *file, FILE *notes, FILE *page)
+{
+    char *line = NULL, group[200] = "";
+    size_t room = 0;
+    int skipped = 0;
+    while (getline(&line, &room, file) > 0) {
+        const char *from = line + strspn(line, " \t");
+        skipped |= strncmp(from, "<defs>", 6) == 0;
+        if (skipped || strncmp(from, "<title>", 7) == 0 || strncmp(from, "<desc>", 6) == 0) {
+            skipped &= strncmp(from, "</defs>", 7) != 0;
+            continue;
+        }
+        int empty = group[0] && strncmp(from, "</g>", 4) == 0;
+        if (!empty)
+            put_line(group, notes, page);
+        group[0] = '\0';
+        if (strncmp(from, "<g id=", 6) == 0)
+            fputs("<g>\n", page);
+        else if (strncmp(from, "<g fill=", 8) == 0 && strlen(from) < sizeof group)
+            strcpy(group, from);
+        else if (!empty)
+            put_line(from, notes, page);
+    }
+    free(line);
+}
+
+int results_plots_put(results_plots *plots, int number, const char *heading, const char *caption,
+                      FILE *page)
+{
+    char path[PATH_BYTES], line[PATH_BYTES];
+    int width, height, size = 0;
     file_path(plots, path, "%d.svg", number);
     FILE *file = fopen(path, "re");
     if (!file)
         return -1;
-    while (getline(&line, &room, file) > 0) {
-        begun |= strncmp(line, "<svg", 4) == 0;
-        if (begun && strncmp(line, "<title>", 7) != 0 && strncmp(line, "<desc>", 6) != 0)
-            put_line(line, page);
+    while (fgets(line, sizeof line, file) && strcmp(line, ">\n") != 0)
+        size |= sscanf(line, " viewBox=\"0 0 %d %d\"", &width, &height) == 2;
+    if (size) {
+        file_path(plots, path, "%d.points", number);
+        FILE *notes = fopen(path, "re");
+        fprintf(page,
+                "<svg viewBox=\"0 0 %d %d\" role=\"group\" tabindex=\"0\" aria-labelledby=\"%s "
+                "p%d\" aria-describedby=\"d%d\">\n<title id=\"p%d\">%s</title>\n<desc id=\"d%d\">"
+                "The arrow keys step through the points; the table has their values.</desc>\n",
+                width, height, heading, number, number, number, caption, number);
+        put_drawing(file, notes, page);
+        if (notes)
+            fclose(notes);
     }
-    free(line);
     fclose(file);
-    return begun ? 0 : -1;
+    return size ? 0 : -1;
 }

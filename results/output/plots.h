@@ -11,23 +11,28 @@
 
 enum { RESULTS_PLOTS_CANDIDATES = 32, RESULTS_PLOTS_NAME_BYTES = 128 };
 
-typedef struct results_plots {
-    FILE *script;     /* a temporary file */
-    char folder[192]; /* below TMPDIR, else /tmp */
-    int count;        /* plots so far */
-    int lines;        /* of the current plot */
-    FILE *command;    /* its plot command, until results_plots_end */
-    char *text;
-    size_t bytes;
-    char candidates[RESULTS_PLOTS_CANDIDATES][RESULTS_PLOTS_NAME_BYTES]; /* that have a colour */
-    int ncandidates;
-} results_plots;
-
 typedef struct results_axes {
     const char *x, *y; /* labels */
     int log_x, log_y;  /* log_x: powers of 2 with K, M, G */
     int nights;        /* x counts nights */
 } results_axes;
+
+typedef struct results_plots {
+    FILE *script;     /* a temporary file */
+    char folder[192]; /* below TMPDIR, else /tmp */
+    int count;        /* plots so far */
+    int lines;        /* of the current plot */
+    results_axes axes;
+    FILE *command; /* its plot command, until results_plots_end */
+    char *text;
+    size_t bytes;
+    FILE *points; /* a temporary file: a line of text for each point, in the order of drawing */
+    char candidates[2][RESULTS_PLOTS_CANDIDATES][RESULTS_PLOTS_NAME_BYTES]; /* B's, A's: coloured */
+    int ncandidates[2];
+} results_plots;
+
+/* Whose line it is: of the only side, or of one of two. */
+typedef enum results_side_of { RESULTS_ALONE, RESULTS_OF_B, RESULTS_OF_A } results_side_of;
 
 typedef struct results_point {
     double x, y, low, high; /* the band; NaN: none. NaN y interrupts the line */
@@ -40,9 +45,8 @@ void results_plots_free(results_plots *plots);
 
 /* A plot consists of begin, its lines, and end. Returns its number. */
 int results_plots_begin(results_plots *plots, const results_axes *axes);
-/* A candidate has one colour in all plots. remark follows its name in the key; dashed: the other
- * side's line for the same candidate. */
-void results_plots_line(results_plots *plots, const char *candidate, const char *remark, int dashed,
+/* A candidate has one colour in all plots, and another one for A's lines, which are dashed. */
+void results_plots_line(results_plots *plots, const char *candidate, results_side_of side,
                         const results_point *points, size_t count);
 /* Adds a vertical line. */
 void results_plots_mark(results_plots *plots, double x);
@@ -51,7 +55,9 @@ void results_plots_end(results_plots *plots);
 /* Draws all plots. Returns 0, or -1 if gnuplot failed, or another part of this process
  * has its exit code. */
 int results_plots_draw(results_plots *plots);
-/* Copies a plot into the page. Returns 0, or -1 if it does not exist. */
-int results_plots_put(results_plots *plots, int number, FILE *page);
+/* Copies a plot into the page, named by the element `heading` and the caption. Returns 0, or -1 if
+ * it does not exist. */
+int results_plots_put(results_plots *plots, int number, const char *heading, const char *caption,
+                      FILE *page);
 
 #endif

@@ -1,0 +1,67 @@
+#!/bin/bash
+# The page of weir-report for its readers: structure, colours and names of what it contains; in headless
+# Chromium at three widths, in light and dark: layout, keyboard, hover, sorting and copying. Each check
+# finds planted faults. Run from the repository's root.
+set -u
+. verify/tests/support/tap.sh
+
+if [ ! -x weir-report ] || ! command -v python3 gnuplot >/dev/null; then
+    skip "the page of weir-report" "needs weir-report, python3 and gnuplot"
+    tap_done
+fi
+header='schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,redop,root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,ci_high_us,algbw_gbs,busbw_gbs,verify,wrong'
+page=$scratch/page.html
+check_page() { python3 verify/tests/cli/report_page.py "$@"; }
+
+# Two collectives and two candidates, one with a long name that must be escaped, four runs a side.
+for run in a1 a2 a3 a4 b1 b2 b3 b4; do
+    folder=$scratch/${run:0:1}
+    mkdir -p "$folder"
+    awk -v run=$run -v header="$header" 'BEGIN {
+        srand(substr(run, 2) + (run ~ /b/ ? 10 : 0)); print header
+        split("allreduce alltoallv", collectives, " "); split("weir nccl:<b>2.28.3&of-a-build-with-a-long-name", candidates, " ")
+        for (c = 1; c <= 2; c++) for (w = 1; w <= 2; w++) for (b = 1024; b <= 268435456; b *= 4) {
+            us = (5 + b / 20000 * w) * (0.99 + 0.02 * rand()) * (run ~ /b/ && b >= 1048576 ? 0.7 + 0.2 * w : 1)
+            printf "1,%s,2026-01-01T00:00:00Z,h,%s,cuda,cuda_ipc,8,1,%s,ring,float,sum,-1,out,%d,2,20,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,pass,0\n", run, collectives[c], candidates[w], b, us, us, us, us, us * .99, us * 1.01, b / us / 1000, b / us / 600
+        } }' >"$folder/r${run:1}-x.csv"
+    echo "{\"run_id\":\"$run\",\"build\":{\"commit\":\"c$run\",\"compiler\":\"gcc $run\"},\"host\":\"same\"}" >"$folder/r${run:1}-x.json"
+done
+
+check "a report of two sides is written" ends_with 0 ./weir-report -o "$page" "$scratch/a" "$scratch/b"
+check "the page is balanced and loads nothing; figures, points, tables and colours are complete" \
+    ends_with 0 check_page static "$page"
+check "six plots have points of both sides, in two colours" eval '[ "$(grep -c "<svg" "$page")" -eq 6 ] &&
+    grep -q "var(--c0,#1f77b4).><title>nccl:&lt;b&gt;2.28.3&amp;of-a-build-with-a-long-name (B); bytes 1024; busbw, GB/s [0-9.]*; 95% interval [0-9.]* to [0-9.]*</title>" "$page" &&
+    grep -q "var(--c1,#e69f00).><title>nccl:[^<]* (A); bytes" "$page"'
+check "a report of one side" ends_with 0 ./weir-report -o "$scratch/one.html" "$scratch/b"
+check "the page of one side is complete" ends_with 0 check_page static "$scratch/one.html"
+
+# finds WORD MODE EDIT: the page changed by sed's EDIT has a fault with this word.
+finds() {
+    sed "$3" "$page" >"$scratch/fault.html"
+    cmp -s "$page" "$scratch/fault.html" && return 1
+    if [ "$2" = static ]; then ends_with 1 check_page static "$scratch/fault.html"; else ends_with 1 check_page browser "$browser" "$scratch/fault.html" 400; fi &&
+        grep -q -- "$1" "$out"
+}
+check "the check finds an element that is not closed" finds closes static 's|</figcaption>||'
+check "the check finds an id that occurs twice" finds "id twice: p0" static 's/id="p1"/id="p0"/'
+check "the check finds an external file" finds external static 's|<main>|<main><img src="x.png">|'
+check "the check finds a plot without a description" finds "lacks desc" static 's|<desc id.*</desc>||'
+check "the check finds points without values" finds points static 's|<title>nccl.*</title></circle>|</circle>|'
+check "the check finds a heading without a button" finds sort static 's|<button type="button" disabled>bytes</button>|bytes|'
+check "the check finds a colour without its dark one" finds "dark has no --c1" static 's/--c1: #f2b53c;//'
+check "the check finds a script that the page does not permit" finds sha256 static 's/^function sort/function  sort/'
+
+browser=$(command -v chromium || command -v google-chrome || true)
+if [ -z "$browser" ]; then
+    skip "the page in a browser" "no Chromium"
+    tap_done
+fi
+check "at 400, 1000 and 2000 pixels, light and dark, the page fits, no texts overlap, the console is empty; keyboard, hover, sorting and copying work" \
+    ends_with 0 check_page browser "$browser" "$page" 400 1000 2000
+check "the browser finds a page that is too wide" finds "400 dark: wider" browser 's|<main>|<main><div style="width:500px">x</div>|'
+check "the browser finds texts that overlap" finds overlaps browser '0,/text-anchor="middle"/s/font-size="13.00"/font-size="40"/g'
+check "the browser finds texts without contrast" finds contrast browser 's/--dim: #aaa/--dim: #444/'
+check "the browser finds a script that does not run" finds console browser 's/^function sort/function  sort/'
+check "the browser finds a plot that Tab does not reach" finds "does not reach plot" browser 's/tabindex="0" aria-labelledby/tabindex="-1" aria-labelledby/'
+tap_done
