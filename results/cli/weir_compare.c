@@ -210,8 +210,9 @@ static int print_all(const settings *s, const results_report *report)
     status |= print_to(s->csv, print_b_as_csv, report);
     status |= print_to(s->rows_json, print_b_as_json, report);
     status |= print_to(s->suspects, print_suspects, report);
-    if (fflush(stdout) != 0) {
-        results_complain("weir-compare", "standard output: %s", strerror(errno));
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        results_complain("weir-compare",
+                         "standard output cannot be written: is the disk full, or is it closed?");
         status = EXIT_NOTHING;
     }
     return status;

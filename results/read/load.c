@@ -2,18 +2,17 @@
 #define _GNU_SOURCE /* memmem */
 #include "results/read/load.h"
 #include "results/read/lines.h"
+#include "results/read/machine.h"
 #include "results/store/history.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { DEPTH = 8, SNIFF_BYTES = 1 << 16 };
 
@@ -67,6 +66,28 @@ static int ends_with(const char *name, const char *tail)
     return length > more && strcasecmp(name + length - more, tail) == 0;
 }
 
+static const char *fact_of(const results_manifest *manifest, const char *path)
+{
+    for (size_t i = 0; i < manifest->count; i++)
+        if (strcmp(manifest->facts[i].path, path) == 0)
+            return manifest->facts[i].value;
+    return "";
+}
+
+/* Reports a CSV whose manifest says that its run has not come to its end, except that of -N 0,
+ * which is stopped. Rows from `first` on are the CSV's; a manifest of another run says nothing. */
+static void check_end(results_set *set, const results_input *input, size_t first)
+{
+    results_manifest manifest;
+    if (results_manifest_read_file(set, input->path, &manifest) == 0 && set->count > first &&
+        strcmp(fact_of(&manifest, "run_id"), set->rows[first].text[RESULTS_RUN_ID]) == 0 &&
+        strcmp(fact_of(&manifest, "complete"), "false") == 0 &&
+        strcmp(fact_of(&manifest, "options.cycles"), "0") != 0)
+        results_lose(set, manifest.file, 0,
+                     "\"complete\" is false: the run still measures, has failed, or was killed");
+    results_manifest_free(&manifest);
+}
+
 void results_read_input(results_set *set, results_input *input, int named)
 {
     set->files++;
@@ -76,11 +97,13 @@ void results_read_input(results_set *set, results_input *input, int named)
             results_lose(set, input->path, 0, "empty file");
         return;
     }
+    const size_t first = set->count;
     results_narrow(input);
     switch (results_kind_of(input)) {
     case RESULTS_KIND_OWN_CSV: /* prose has commas too, such as a verdict in the compared folder */
         if (must_have_results || strncmp(input->text, "schema,", 7) == 0)
             results_read_csv(set, input);
+        check_end(set, input, first);
         return;
     case RESULTS_KIND_RCCL_CSV:
         results_read_rccl_csv(set, input);
@@ -92,29 +115,6 @@ void results_read_input(results_set *set, results_input *input, int named)
         break;
     }
     results_read_log(set, input, must_have_results);
-}
-
-FILE *results_open(const char *path, long long most_bytes)
-{
-    struct stat about;
-    FILE *file = NULL;
-    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (opened < 0)
-        return NULL;
-    if (fstat(opened, &about) == 0) {
-        if (!S_ISREG(about.st_mode))
-            errno = ENOTSUP;
-        else if (about.st_size > most_bytes)
-            errno = EFBIG;
-        else
-            file = fdopen(opened, "r");
-    }
-    if (!file) {
-        int problem = errno;
-        close(opened);
-        errno = problem;
-    }
-    return file;
 }
 
 static int read_text(results_set *set, const char *path, FILE *file, results_input *input)

@@ -183,14 +183,26 @@ static const char *field_of(const results_text *in, char **fields, int count,
                : results_text_scaled(in->set, &in->mpi.table.cells[at], fields[at]);
 }
 
+/* Only "-" and N/A say that nothing was checked. */
 static const char *verdict_of(const results_text *in, char **fields, int count)
 {
     const char *word = field_of(in, fields, count, RESULTS_CELL_VERDICT);
     const char *defects = field_of(in, fields, count, RESULTS_CELL_WRONG);
     double wrong;
     if (results_real(defects, &wrong) == 0)
-        return wrong > 0 ? "fail" : "pass";
-    return strcasecmp(word, "pass") == 0 ? "pass" : strcasecmp(word, "fail") == 0 ? "fail" : "off";
+        return wrong != 0 ? "fail" : "pass";
+    if (!word[0] || strcmp(word, "-") == 0 || strcmp(word, "N/A") == 0)
+        return "off";
+    return strcasecmp(word, "pass") == 0 ? "pass" : "fail";
+}
+
+/* OSU and IMB print times with two decimals: the last number of a file that is cut has fewer. */
+static int is_cut_time(const results_text *in, char **fields, int count)
+{
+    const results_cell *cell = &in->mpi.table.cells[in->mpi.table.count - 1];
+    const char *dot = strchr(fields[count - 1], '.');
+    return count == in->mpi.table.count && (!dot || strlen(dot) < 3) &&
+           (cell->meaning == RESULTS_CELL_TIME || cell->meaning == RESULTS_CELL_MAX);
 }
 
 /* IMB's slowest rank, OSU's mean of the ranks. */
@@ -255,6 +267,10 @@ void results_mpi_row(results_text *in, char *line)
                      "a row of %d fields where the headings have %d (cut "
                      "off?); left out",
                      count, m->table.count);
+    else if (is_cut_time(in, fields, count))
+        results_lose(in->set, in->path, in->line,
+                     "the time '%s' has less than two decimals (cut off?); row left out",
+                     fields[count - 1]);
     else if (bytes > 0)
         add(in, fields, count);
 }

@@ -100,6 +100,7 @@ static results_trouble trouble_of(const char *line)
                                            "non-zero status",
                                            "non-zero exit code",
                                            "Job step aborted",
+                                           "Got invalid buffer",
                                            "ChildFailedError",
                                            "fallen off the bus"};
     static const char *const hints[] = {"NCCL WARN",

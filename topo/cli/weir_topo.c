@@ -192,9 +192,9 @@ int main(int argc, char **argv)
         status = diff(&chosen, &differs);
     else if (!status)
         status = show(&chosen);
-    errno = 0;
     if (!status && (fflush(stdout) != 0 || ferror(stdout)))
-        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write to standard output");
+        status = weiri_fail(WEIR_ERR_SYSTEM,
+                            "cannot write to standard output: is the disk full, or is it closed?");
     if (status)
         fprintf(stderr, "weir-topo: %s\n", weir_last_error());
     return status || !differs ? weir_status_exit_code(status) : 1;

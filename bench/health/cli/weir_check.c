@@ -101,7 +101,8 @@ static weir_status check_write(const check_options *options, const health_report
             status = health_write_file(report, files[i].path, files[i].form);
     health_write_text(report, stdout);
     if (!status && (fflush(stdout) != 0 || ferror(stdout)))
-        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write to standard output");
+        status = weiri_fail(WEIR_ERR_SYSTEM,
+                            "cannot write to standard output: is the disk full, or is it closed?");
     return status;
 }
 

@@ -161,9 +161,9 @@ int main(int argc, char **argv)
         printf("weir-plan: %s\n", weir_version_string());
     else if (status == WEIR_OK)
         status = of->run(&chosen);
-    errno = 0;
     if (status == WEIR_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write to standard output");
+        status = weiri_fail(WEIR_ERR_SYSTEM,
+                            "cannot write to standard output: is the disk full, or is it closed?");
     if (status != WEIR_OK)
         fprintf(stderr, "weir-plan: %s\n", weir_last_error());
     return is_unproved ? 1 : weir_status_exit_code(status);

@@ -114,6 +114,13 @@ if [ -w /dev/full ]; then
     code=$?
     [ "$code" -eq 3 ] && [ "$(grep -c 'standard output cannot be written' "$scratch/err")" -eq 1 ]
     check "so does a full disk of standard output" $?
+    for command in "./weir-plan make allreduce_ring -n 4" "./weir-plan list" "./weir-topo --json" "./weir-compare results/example/allreduce.csv results/example/allreduce.csv"; do
+        [ -x "${command%% *}" ] || continue
+        $command >/dev/full 2>"$scratch/err"
+        code=$?
+        [ "$code" -eq 3 ] && grep -q 'standard output.*: is the disk full, or is it closed' "$scratch/err"
+        check "a full disk of standard output has a reason: $command" $?
+    done
 else
     echo "# left out: full disks: no /dev/full"
 fi

@@ -142,6 +142,26 @@ sed 's/nwrong": 3/nwrong": 0/; s/"wrong": 0/"wrong": [3]/' "$scratch/half.json" 
 check "a number that is a list ends with 3" ends_with 3 $program "$scratch/a.csv" "$scratch/list.json"
 sed 's/nwrong": 3/nwrong": 0/; s/{}]}$/"lost"]}/' "$scratch/half.json" >"$scratch/text.json"
 check "a result that is a text ends with 3" ends_with 3 $program "$scratch/a.csv" "$scratch/text.json"
+osu() { # NAME VERDICT REST: a table of OSU.
+    printf '# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)        Validation\n4   1.57   %s\n8   1.60   Pass\n%b' "$2" "$3" >"$scratch/$1.txt"
+}
+osu pass Pass ''
+osu word Failed ''
+osu error Pass 'Process 1: Got invalid buffer:\n'
+osu number Pass '\n# OSU MPI Broadcast Latency Test v7.4\n# Size       Avg Latency(us)\n4   530.\n'
+for expected in 'pass 0' 'word 1' 'error 3' 'number 3'; do
+    b=$scratch/${expected% *}.txt
+    check "a table of OSU that ends with ${expected#* } (${expected% *})" ends_with "${expected#* }" $program --ranks 4 "$b" "$b"
+done
+# A run that was killed between two rows: its manifest says so. One of -N 0 is always stopped.
+killed() { # NAME RUN COMPLETE CYCLES: b.csv with a manifest.
+    mkdir -p "$scratch/killed" && cp "$scratch/b.csv" "$scratch/killed/$1.csv"
+    printf '{"schema": 2, "run_id": "%s", "options": {"cycles": %d}, "complete": %s}' "$2" "$4" "$3" >"$scratch/killed/$1.json"
+}
+killed ended b true 1 && killed stopped b false 0 && killed other c false 1 && killed killed b false 1
+for expected in 'ended 0' 'stopped 0' 'other 0' 'killed 3'; do
+    check "a CSV whose manifest says ${expected% *} ends with ${expected#* }" ends_with "${expected#* }" $program "$scratch/a.csv" "$scratch/killed/${expected% *}.csv"
+done
 # A folder: what it cannot read of B, it does not pass over.
 folder() { # NAME COMMAND...: a folder with b.csv and what COMMAND makes in it.
     local name=$1 && shift

@@ -458,7 +458,7 @@ TEST(osu_output_needs_the_number_of_ranks)
 {
     results_set set;
     char text[] = "# OSU MPI All-to-All Personalized Exchange Latency Test v7.2\n"
-                  "# Datatype: MPI_CHAR.\n# Size  Avg Latency(us)\n1024   12.5\n";
+                  "# Datatype: MPI_CHAR.\n# Size  Avg Latency(us)\n1024   12.50\n";
     results_input input = {"o.txt", text, strlen(text)};
     results_set_init(&set, 4, NULL);
     results_read_input(&set, &input, 1);
