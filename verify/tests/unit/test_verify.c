@@ -1,7 +1,7 @@
 /*
  * The parts that verification rests on: data patterns depend only on the index and differ by rank
  * and seed; number formats decode and encode by their definition; canaries detect every changed
- * byte.
+ * byte; each description of wrong elements fits its fault and no other.
  */
 #include "verify/forensics.h"
 #include "verify/tests/support/verify_inputs.h"
@@ -311,6 +311,267 @@ TEST(canaries_detect_constants_and_moved_canaries)
     user = weirv_guard_place(&guard, base, 64, 0);
     memmove(user + 64, user + 64 + 128, 256);
     assert_true(weirv_guard_check(&guard) >= 250);
+    free(base);
+}
+
+/* --------------------------------------------------------------- forensics */
+
+enum { BLOCK = 300, WRONG_RANKS = 3 };
+
+/* The output of rank 1 of three, in which a test plants faults. */
+typedef struct wrong_output {
+    weirv_case c;
+    size_t width;
+    uint8_t out[8 * BLOCK * WRONG_RANKS];
+} wrong_output;
+
+static wrong_output output_of(weir_collective collective, weir_dtype dtype)
+{
+    wrong_output w = {.c = {.collective = collective,
+                            .dtype = dtype,
+                            .op = WEIR_SUM,
+                            .rank = 1,
+                            .nranks = WRONG_RANKS,
+                            .count = BLOCK,
+                            .seed = SEED,
+                            .exact = 1}};
+    w.width = weir_dtype_bytes(dtype);
+    for (size_t at = 0, all = weirv_recv_elements(&w.c); at < all;)
+        at += weirv_expected(&w.c, at, all - at, w.out + at * w.width);
+    return w;
+}
+
+static void add_to(wrong_output *w, size_t at, uint64_t bits)
+{
+    uint64_t element = 0;
+    memcpy(&element, w->out + at * w->width, w->width);
+    element += bits;
+    memcpy(w->out + at * w->width, &element, w->width);
+}
+
+static void flip_in(wrong_output *w, size_t at, int bit)
+{
+    w->out[at * w->width + (size_t)bit / 8] ^= (uint8_t)(1 << bit % 8);
+}
+
+/* Expects one line for each place, all with these last words. */
+static void expect_runs(const wrong_output *w, const char *const *places, int count,
+                        const char *words)
+{
+    char text[2048], *line = text, *rest;
+    weirv_explain(&w->c, w->out, SEED - 1, text, sizeof text);
+    for (int i = 0; i < count; i++, line = rest + 1) {
+        rest = strchr(line, '\n');
+        if (!rest || strncmp(line, places[i], strlen(places[i])) != 0 ||
+            strncmp(rest - strlen(words), words, strlen(words)) != 0)
+            fail_msg("expected '%s ...%s' in '%s'", places[i], words, text);
+    }
+    assert_string_equal(line, "");
+}
+
+static void expect_run(const wrong_output *w, const char *place, const char *words)
+{
+    expect_runs(w, &place, 1, words);
+}
+
+TEST(right_outputs_and_inexact_ones_are_not_explained)
+{
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_INT32);
+    expect_runs(&w, NULL, 0, "");
+    add_to(&w, 5, 1);
+    w.c.exact = 0;
+    expect_runs(&w, NULL, 0, "");
+}
+
+TEST(wrong_rounding_is_one_unit_up_or_down)
+{
+    static const weir_dtype types[] = {WEIR_UINT8, WEIR_INT32, WEIR_INT64, WEIR_HALF, WEIR_DOUBLE};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        wrong_output w = output_of(WEIR_COLL_ALLREDUCE, types[i]);
+        const char *words =
+            is_float(types[i]) ? "rounded wrongly (1 ulp)" : "rounded wrongly (off by one)";
+        add_to(&w, 5, 1);
+        expect_run(&w, "elements 5..5, 1 wrong: got ", words);
+        add_to(&w, 9, UINT64_MAX);
+        expect_run(&w, "elements 5..9, 2 wrong: got ", words);
+        add_to(&w, 8, 43);
+        expect_run(&w, "elements 5..9, 3 wrong: got ", "no guess fits");
+    }
+    size_t at = 0;
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_UINT8);
+    while (at < BLOCK && w.out[at] != UINT8_MAX)
+        at++;
+    assert_in_range(at, 0, BLOCK - 1);
+    add_to(&w, at, 1);
+    expect_run(&w, "elements ", "rounded wrongly (off by one)");
+}
+
+TEST(one_bit_differs_in_each_wrong_element)
+{
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_INT32);
+    flip_in(&w, 5, 6);
+    flip_in(&w, 7, 6);
+    expect_run(&w, "elements 5..7, 2 wrong", "one bit differs (bit 6)");
+    flip_in(&w, 5, 9);
+    expect_run(&w, "elements 5..7, 2 wrong", "no guess fits");
+    flip_in(&w, 5, 6);
+    expect_run(&w, "elements 5..7, 2 wrong", "no guess fits");
+    w = output_of(WEIR_COLL_ALLREDUCE, WEIR_DOUBLE);
+    flip_in(&w, 5, 63);
+    expect_run(&w, "elements 5..5, 1 wrong", "one bit differs (bit 63)");
+}
+
+TEST(swapped_bytes_and_missing_and_repeated_ranks_are_recognised)
+{
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_INT32), right = w;
+    for (size_t i = 5 * w.width; i < 9 * w.width; i++)
+        w.out[i] = right.out[i ^ 3];
+    expect_run(&w, "elements 5..8, 4 wrong", "byte-swapped");
+    w = right;
+    weirv_combine(&w.c, 5, 4, 2, WEIRV_NO_RANK, w.out + 5 * w.width);
+    expect_run(&w, "elements 5..8, 4 wrong", "sum lacks rank 2");
+    w = right;
+    weirv_combine(&w.c, 5, 4, WEIRV_NO_RANK, 2, w.out + 5 * w.width);
+    expect_run(&w, "elements 5..8, 4 wrong", "sum has rank 2 twice");
+}
+
+TEST(elements_that_were_not_written_are_recognised)
+{
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_INT32), right = w;
+    weirv_poison(w.out + 5 * w.width, 4 * w.width);
+    expect_run(&w, "elements 5..8, 4 wrong", "never written (poison)");
+    w = right;
+    weirv_fill_part(&w.c, w.out + 5 * w.width, 5, 4, 1);
+    expect_run(&w, "elements 5..8, 4 wrong", "equals rank 1's chunk 0");
+    w.c.in_place = 1;
+    expect_run(&w, "elements 5..8, 4 wrong", "never written (still this rank's input)");
+    w = right;
+    w.c.seed--;
+    weirv_expected(&w.c, 5, 4, w.out + 5 * w.width);
+    w.c.seed++;
+    expect_run(&w, "elements 5..8, 4 wrong", "equals the previous iteration");
+}
+
+TEST(chunks_at_wrong_places_are_recognised)
+{
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_INT32);
+    memcpy(w.out + 5 * w.width, w.out + 205 * w.width, 4 * w.width);
+    expect_run(&w, "elements 5..8, 4 wrong", "equals chunk 2 of the result (element 205 on)");
+    w = output_of(WEIR_COLL_ALLTOALL, WEIR_INT32);
+    weirv_fill_part(&w.c, w.out + (BLOCK + 5) * w.width, 2 * BLOCK + 5, 4, 0);
+    expect_run(&w, "elements 305..308 (rank 1's data), 4 wrong", "equals rank 0's chunk 2");
+}
+
+/* The first elements of a run, up to the end of its chunk, decide. */
+TEST(a_long_run_is_explained_by_its_first_chunk)
+{
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_INT32);
+    for (size_t i = 0; i < BLOCK; i++)
+        add_to(&w, i, i < BLOCK / WRONG_RANKS ? 1 : 43);
+    expect_run(&w, "elements 0..299, 300 wrong", "rounded wrongly (off by one)");
+    add_to(&w, BLOCK / WRONG_RANKS - 1, 42);
+    expect_run(&w, "elements 0..299, 300 wrong", "no guess fits");
+}
+
+TEST(runs_end_after_16_right_elements_and_at_other_sources)
+{
+    static const char *const apart[] = {"elements 10..10, 1 wrong", "elements 27..27, 1 wrong"};
+    static const char *const blocks[] = {"elements 299..299 (rank 0's data), 1 wrong",
+                                         "elements 300..300 (rank 1's data), 1 wrong"};
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_INT32), right = w;
+    add_to(&w, 10, 1);
+    add_to(&w, 26, 1);
+    expect_run(&w, "elements 10..26, 2 wrong", "(off by one)");
+    w = right;
+    add_to(&w, 10, 1);
+    add_to(&w, 27, 1);
+    expect_runs(&w, apart, 2, "(off by one)");
+    w = output_of(WEIR_COLL_ALLTOALL, WEIR_INT32);
+    add_to(&w, 299, 1);
+    add_to(&w, 300, 1);
+    expect_runs(&w, blocks, 2, "(off by one)");
+}
+
+TEST(four_runs_are_described_and_the_others_counted)
+{
+    static const char *const places[] = {"elements 0..0, 1 wrong", "elements 40..40, 1 wrong",
+                                         "elements 80..80, 1 wrong", "elements 120..120, 1 wrong"};
+    char text[2048] = "";
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_INT32);
+    for (size_t i = 0; i < 4; i++)
+        add_to(&w, 40 * i, 1);
+    expect_runs(&w, places, 4, "(off by one)");
+    add_to(&w, 160, 1);
+    add_to(&w, 200, 1);
+    weirv_explain(&w.c, w.out, SEED - 1, text, sizeof text);
+    assert_non_null(strstr(text, "one)\nand 2 more runs of wrong elements\n"));
+    assert_null(strstr(text, "elements 160"));
+    for (size_t bytes = 1; bytes < 500; bytes++) {
+        memset(text, 'z', sizeof text - 1);
+        weirv_explain(&w.c, w.out, SEED - 1, text, bytes);
+        assert_true(strlen(text) < bytes);
+        assert_int_equal(strspn(text + bytes, "z"), sizeof text - 1 - bytes);
+    }
+}
+
+TEST(elements_outside_all_blocks_are_recognised)
+{
+    static const size_t counts[] = {4, 0, 4}, displs[] = {2, 0, 10};
+    wrong_output w = {.c = {.collective = WEIR_COLL_ALLTOALLV,
+                            .dtype = WEIR_INT32,
+                            .rank = 1,
+                            .nranks = WRONG_RANKS,
+                            .seed = SEED,
+                            .send_counts = counts,
+                            .send_displs = displs,
+                            .recv_counts = counts,
+                            .recv_displs = displs,
+                            .recv_from = displs},
+                      .width = 4};
+    assert_int_equal(weirv_recv_elements(&w.c), 14);
+    for (size_t at = 0; at < 14;)
+        at += weirv_expected(&w.c, at, 14 - at, w.out + 4 * at);
+    expect_runs(&w, NULL, 0, "");
+    add_to(&w, 6, 1);
+    expect_run(&w, "elements 6..6, 1 wrong", "nothing may be written here");
+    add_to(&w, 9, 1);
+    expect_run(&w, "elements 6..9, 2 wrong", "nothing may be written here");
+    add_to(&w, 6, UINT64_MAX);
+    add_to(&w, 9, UINT64_MAX);
+    weirv_fill_part(&w.c, w.out + 4 * 2, 10, 4, 2);
+    expect_run(&w, "elements 2..5 (rank 0's data), 4 wrong", "equals rank 2's chunk 1");
+}
+
+TEST(changed_inputs_are_named_from_the_first_to_the_last)
+{
+    char text[128];
+    wrong_output w = output_of(WEIR_COLL_ALLREDUCE, WEIR_INT32);
+    weirv_fill_part(&w.c, w.out, 0, BLOCK, 1);
+    weirv_explain_input(&w.c, w.out, text, sizeof text);
+    assert_string_equal(text, "");
+    add_to(&w, 7, 1);
+    weirv_explain_input(&w.c, w.out, text, sizeof text);
+    assert_string_equal(text, "input elements 7..7, 1 changed\n");
+    add_to(&w, 9, 1);
+    add_to(&w, BLOCK - 1, 1);
+    weirv_explain_input(&w.c, w.out, text, sizeof text);
+    assert_string_equal(text, "input elements 7..299, 3 changed\n");
+}
+
+TEST(writes_outside_a_buffer_are_named_with_their_reach)
+{
+    char text[128];
+    weirv_guard guard;
+    void *base = malloc(weirv_guard_bytes(64, 0));
+    unsigned char *user = weirv_guard_place(&guard, base, 64, 0);
+    weirv_explain_guard(&guard, "out", text, sizeof text);
+    assert_string_equal(text, "");
+    user[-3] ^= 1;
+    user[-9] ^= 1;
+    user[64] ^= 1;
+    weirv_explain_guard(&guard, "out", text, sizeof text);
+    assert_string_equal(text,
+                        "written outside out: up to 9 bytes before its start, 1 past its end\n");
     free(base);
 }
 
