@@ -1,7 +1,7 @@
 /*
  * What monitoring and other files of the library do in unusual processes: fractions in a locale
  * with a decimal comma, permissions with a umask of 0, and more communicators than there is room
- * for.
+ * for; and what it reads of other processes.
  */
 #define _GNU_SOURCE /* open_memstream */
 #include "base/c_locale.h"
@@ -14,9 +14,12 @@
 #include "verify/tests/support/comma_locale.h"
 #include <weir/weir.h>
 
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { TEXT_BYTES = 1 << 20, LIMIT_MS = 60000 };
 
@@ -382,6 +385,276 @@ TEST(a_status_says_that_communicators_are_left_out)
     assert_non_null(
         strstr(text, "There are more than 1024 communicators; the others are not shown"));
     free(text);
+    weiri_view_free(&view);
+}
+
+/* ------------------------------------------------------- records of other processes */
+
+#define COUNTS " 1 2 3 4 5 6 7 8 9 10"
+
+/* Reads records into a view of one communicator of two ranks. */
+static weiri_view view_of(const char *records)
+{
+    weiri_view view = {.ncomms = 0};
+    char *text = strdup(records);
+    (void)weiri_view_comm_of(&view, 0xa, 2);
+    weiri_records_read(&view, text);
+    free(text);
+    return view;
+}
+
+/* Expects a rank to be in this state after records of it alone. */
+static void expect_seen(weiri_seen seen, int rank, const char *line)
+{
+    char records[512];
+    snprintf(records, sizeof records, "comm a 2 1 name\n%s\nend\n", line);
+    weiri_view view = view_of(records);
+    if (view.comms[0].ranks[rank].seen != seen)
+        fail_msg("'%s': %d, expected %d", line, (int)view.comms[0].ranks[rank].seen, (int)seen);
+    weiri_view_free(&view);
+}
+
+TEST(records_of_ranks_are_read_or_ignored_as_a_whole)
+{
+    assert_int_equal(WEIRI_MONITOR_COUNTS, count_of(COUNTS, " "));
+    expect_seen(WEIRI_SEEN_RUNNING, 1, "rank 1 1 b 7 - h -1 0 0 -1 0 0" COUNTS);
+    expect_seen(WEIRI_SEEN_RUNNING, 0, "rank 0 1 b 7 - h -1 0 0 -1 0 0" COUNTS);
+    expect_seen(WEIRI_SEEN_DEAD, 1, "rank 1 4 b 7 - h -1 0 0 -1 0 0" COUNTS);
+    expect_seen(WEIRI_SEEN_NOT, 1, "rank 1 5 b 7 - h -1 0 0 -1 0 0" COUNTS);
+    expect_seen(WEIRI_SEEN_NOT, 1, "rank 1 1 b 7 - h -1 0 0 -1 0 0 1 2 3");
+    expect_seen(WEIRI_SEEN_NOT, 1, "rank 1 1 b 7 - h -1 0 0 -1");
+    expect_seen(WEIRI_SEEN_NOT, 1, "rank 2 1 b 7 - h -1 0 0 -1 0 0" COUNTS);
+    expect_seen(WEIRI_SEEN_NOT, 1, "rank -1 1 b 7 - h -1 0 0 -1 0 0" COUNTS);
+    expect_seen(WEIRI_SEEN_NOT, 1, "comm a 3 1 other\nrank 1 1 b 7 - h -1 0 0 -1 0 0" COUNTS);
+    expect_seen(WEIRI_SEEN_NOT, 1, "end\nrank 1 1 b 7 - h -1 0 0 -1 0 0" COUNTS);
+    /* Only silent ranks are described again. */
+    expect_seen(WEIRI_SEEN_STOPPED, 1,
+                "rank 1 2 b 7 - h -1 0 0 -1 0 0" COUNTS "\nrank 1 1 b 7 - h -1 0 0 -1 0 0" COUNTS);
+    expect_seen(WEIRI_SEEN_RUNNING, 1,
+                "rank 1 3 b 7 - h -1 0 0 -1 0 0" COUNTS "\nrank 1 1 b 7 - h -1 0 0 -1 0 0" COUNTS);
+}
+
+TEST(records_of_ranks_have_all_fields)
+{
+    weiri_view view = view_of("comm a 2 5 name of it\n"
+                              "rank 1 1 b 7 10.0.0.4:50 host 3 1 1 1 99 640" COUNTS "\n"
+                              "phase step\ntimed 4 5 6\ntimed 7 8\ntimed 9 10 11\nend\n");
+    const weiri_view_comm *comm = &view.comms[0];
+    const weiri_view_rank *rank = &comm->ranks[1];
+    assert_true(comm->nnodes == 5 && strcmp(comm->name, "name of it") == 0);
+    assert_true(rank->peer.host == 0xb && rank->peer.pid == 7 && rank->peer.address.port == 50);
+    assert_true(strcmp(rank->host, "host") == 0 && rank->device == 3);
+    assert_true(rank->is_aborted && rank->is_finished && rank->awaited == 1);
+    assert_true(rank->awaited_ns == 99 && rank->call == 640 && rank->counts[9] == 10);
+    assert_string_equal(rank->phase, "step");
+    assert_true(rank->ncalls == 2 && rank->calls[0].duration_ns == 6 &&
+                rank->calls[1].number == 9 && rank->calls[1].begin_ns == 10);
+    weiri_view_free(&view);
+    view = view_of("comm a 2 1 n\nrank 0 1 b 7 - h -1 0 0 2 0 0" COUNTS "\nend\n");
+    assert_int_equal(view.comms[0].ranks[0].awaited, -1); /* no such rank */
+    weiri_view_free(&view);
+}
+
+/* A text of so many letters. */
+static const char *letters(int count)
+{
+    static char text[256];
+    memset(text, 'n', (size_t)count);
+    text[count] = '\0';
+    return text;
+}
+
+TEST(texts_of_records_are_cut_and_cleaned)
+{
+    char records[1024];
+    for (int more = -1; more <= 1; more++) {
+        snprintf(records, sizeof records, "comm a 2 1 %s\n",
+                 letters(WEIRI_MONITOR_NAME_BYTES + more));
+        size_t used = strlen(records);
+        snprintf(records + used, sizeof records - used,
+                 "rank 1 1 b 7 - h -1 0 0 -1 0 0" COUNTS "\nphase %s\nend\n",
+                 letters(WEIRI_TEXT_BYTES + 1 + more));
+        weiri_view view = view_of(records);
+        const weiri_view_comm *comm = &view.comms[0];
+        assert_non_null(memchr(comm->name, '\0', sizeof comm->name));
+        assert_non_null(memchr(comm->ranks[1].phase, '\0', sizeof comm->ranks[1].phase));
+        assert_int_equal(strlen(comm->name), WEIRI_MONITOR_NAME_BYTES - 1);
+        assert_int_equal(strlen(comm->ranks[1].phase), WEIRI_TEXT_BYTES);
+        weiri_view_free(&view);
+    }
+    weiri_view view = view_of("comm a 2 1 \"a\\ ~\t\x7f\x80z\nend\n");
+    assert_string_equal(view.comms[0].name, "?a? ~???z");
+    weiri_view_free(&view);
+}
+
+TEST(timed_calls_beyond_the_room_are_left_out)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    fprintf(file, "comm a 2 1 n\nrank 1 1 b 7 - h -1 0 0 -1 0 0" COUNTS "\n");
+    for (int i = 0; i < WEIRI_MONITOR_CALLS + 1; i++)
+        fprintf(file, "timed %d 1 1\n", i);
+    fprintf(file, "end\n");
+    fclose(file);
+    weiri_view view = view_of(text);
+    assert_int_equal(view.comms[0].ranks[1].ncalls, WEIRI_MONITOR_CALLS);
+    weiri_view_free(&view);
+    free(text);
+}
+
+/* A process that answers every question with two pieces, the second one later. It repeats the
+ * second one `repeats` times. */
+typedef struct answering {
+    int listener, asked, repeats;
+    const char *pieces[2];
+    char address[64], question[64];
+    pthread_t thread;
+} answering;
+
+static void *answer_all(void *argument)
+{
+    answering *one = argument;
+    for (int fd; (fd = accept(one->listener, NULL, NULL)) >= 0; close(fd)) {
+        one->asked++;
+        const ssize_t got = recv(fd, one->question, sizeof one->question - 1, 0);
+        one->question[got > 0 ? got : 0] = '\0';
+        ssize_t sent = send(fd, one->pieces[0], strlen(one->pieces[0]), MSG_NOSIGNAL);
+        usleep(20000);
+        for (int i = 0; i < one->repeats && sent >= 0; i++)
+            sent = send(fd, one->pieces[1], strlen(one->pieces[1]), MSG_NOSIGNAL);
+    }
+    return NULL;
+}
+
+static void answering_begin(answering *one, const char *first, const char *second, int repeats)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof name;
+    *one = (answering){.pieces = {first, second}, .repeats = repeats};
+    one->listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(one->listener, (struct sockaddr *)&name, length), 0);
+    assert_int_equal(listen(one->listener, 8), 0);
+    assert_int_equal(getsockname(one->listener, (struct sockaddr *)&name, &length), 0);
+    snprintf(one->address, sizeof one->address, "127.0.0.1:%d", ntohs(name.sin_port));
+    assert_int_equal(pthread_create(&one->thread, NULL, answer_all, one), 0);
+}
+
+static void answering_end(answering *one)
+{
+    shutdown(one->listener, SHUT_RDWR);
+    pthread_join(one->thread, NULL);
+    close(one->listener);
+}
+
+/* Makes a process known that has both ranks of the communicator. */
+static weiri_view view_with(const answering *one)
+{
+    weiri_view view = {.ncomms = 0};
+    weiri_view_comm *comm = weiri_view_comm_of(&view, 0xa, 2);
+    weiri_named_address named;
+    assert_int_equal(weiri_named_address_parse(one->address, &named), WEIR_OK);
+    for (int rank = 0; rank < 2; rank++)
+        comm->ranks[rank].peer = (weiri_monitor_peer){0xb, 7, named.address};
+    return view;
+}
+
+static void gather_into(weiri_view *view, int is_stopped)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    if (is_stopped)
+        assert_int_equal(write(ends[1], "", 1), 1);
+    weiri_gather(view, ends[0], 30);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void expect_gathered(const weiri_view *view, int timeouts, weiri_seen first,
+                            weiri_seen second)
+{
+    assert_int_equal(view->timeouts, timeouts);
+    assert_int_equal(view->comms[0].ranks[0].seen, first);
+    assert_int_equal(view->comms[0].ranks[1].seen, second);
+}
+
+#define RANK_OF(rank, address) "rank " #rank " 1 c 8 " address " h -1 0 0 -1 0 0" COUNTS "\n"
+
+TEST(answers_in_pieces_are_read_to_their_end)
+{
+    answering one;
+    answering_begin(&one, "comm a 2 1 n\n" RANK_OF(0, "-"), RANK_OF(1, "-") "end\n", 1);
+    weiri_view view = view_with(&one);
+    gather_into(&view, 0);
+    expect_gathered(&view, 0, WEIRI_SEEN_RUNNING, WEIRI_SEEN_RUNNING);
+    answering_end(&one);
+    assert_int_equal(one.asked, 1); /* one process, not two ranks */
+    assert_string_equal(one.question, "WEIR RECORDS\n");
+    weiri_view_free(&view);
+}
+
+TEST(long_answers_are_read_to_a_limit)
+{
+    enum { LINE_BYTES = 1000, ENOUGH = 200, TOO_MANY = 20000 };
+    static char line[LINE_BYTES + 1];
+    memset(line, 'x', LINE_BYTES);
+    line[LINE_BYTES - 1] = '\n';
+    for (int count = ENOUGH; count <= TOO_MANY; count += TOO_MANY - ENOUGH) {
+        answering one;
+        answering_begin(&one, "comm a 2 1 n\n" RANK_OF(0, "-"), line, count);
+        weiri_view view = view_with(&one);
+        gather_into(&view, 0);
+        /* No answer of these has an end; the ranks in it are read. */
+        expect_gathered(&view, 1, WEIRI_SEEN_RUNNING, WEIRI_SEEN_SILENT);
+        answering_end(&one);
+        weiri_view_free(&view);
+    }
+}
+
+TEST(processes_that_answers_name_are_asked_next)
+{
+    char first[256];
+    answering one, other;
+    answering_begin(&other, "comm a 2 1 n\n", "rank 1 1 c 8 - h -1 0 0 -1 0 0" COUNTS "\nend\n", 1);
+    snprintf(first, sizeof first, "comm a 2 1 n\nrank 0 1 c 9 %s h -1 0 0 -1 0 0" COUNTS "\n",
+             other.address);
+    answering_begin(&one, first, "end\n", 1);
+    weiri_view view = view_with(&one);
+    gather_into(&view, 0);
+    expect_gathered(&view, 0, WEIRI_SEEN_RUNNING, WEIRI_SEEN_RUNNING);
+    answering_end(&one);
+    answering_end(&other);
+    assert_int_equal(one.asked, 1);
+    assert_int_equal(other.asked, 1);
+    weiri_view_free(&view);
+}
+
+TEST(dead_and_stopped_ranks_are_not_asked)
+{
+    answering one;
+    answering_begin(&one, "end\n", "", 1);
+    weiri_view view = view_with(&one);
+    view.comms[0].ranks[0].seen = WEIRI_SEEN_DEAD;
+    view.comms[0].ranks[1].seen = WEIRI_SEEN_STOPPED;
+    gather_into(&view, 0);
+    expect_gathered(&view, 0, WEIRI_SEEN_DEAD, WEIRI_SEEN_STOPPED);
+    answering_end(&one);
+    assert_int_equal(one.asked, 0);
+    weiri_view_free(&view);
+}
+
+TEST(processes_that_are_gone_or_slower_than_the_end_are_silent)
+{
+    answering one;
+    answering_begin(&one, "comm a 2 1 n\n", RANK_OF(0, "-") "end\n", 1);
+    weiri_view view = view_with(&one);
+    gather_into(&view, 1);
+    expect_gathered(&view, 1, WEIRI_SEEN_SILENT, WEIRI_SEEN_SILENT);
+    answering_end(&one);
+    weiri_view_free(&view);
+    view = view_with(&one);
+    gather_into(&view, 0);
+    expect_gathered(&view, 1, WEIRI_SEEN_SILENT, WEIRI_SEEN_SILENT);
     weiri_view_free(&view);
 }
 
