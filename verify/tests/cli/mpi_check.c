@@ -6,13 +6,15 @@
  *   - find nothing wrong if no fault is injected;
  *   - find each fault of the list below in every case to which it applies.
  *
- * Rank 0 prints one TAP line per fault and collective. Exit code 1 if any is not ok.
+ * The bootstrap over MPI is tested with exchanges that are longer than MPI's counts. Rank 0 prints
+ * one TAP line per fault and collective. Exit code 1 if any is not ok.
  */
 #include "verify/number.h"
 #include "verify/reference.h"
 
 #include <weir/mpi.h>
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -455,6 +457,26 @@ static int check_fault_table(int rank)
     return failed;
 }
 
+/* A call of MPI takes at most INT_MAX bytes; a longer one is refused before any buffer is used, and
+ * the bootstrap stays usable. Returns the failures. */
+static int check_long_exchanges(int rank, int nranks)
+{
+    const size_t too_long = (size_t)INT_MAX + 1;
+    weir_boot *boot = NULL;
+    char own[8] = "";
+    int failed = weir_boot_mpi_create(MPI_COMM_WORLD, &boot) != WEIR_OK;
+    failed += weir_boot_allgather(boot, own, too_long) != WEIR_ERR_UNSUPPORTED;
+    failed += strstr(weir_last_error(), "moves at most 2147483647") == NULL;
+    if (nranks > 1)
+        failed +=
+            weir_boot_send(boot, own, too_long, (rank + 1) % nranks, 0) != WEIR_ERR_UNSUPPORTED;
+    failed += weir_boot_barrier(boot) != WEIR_OK;
+    weir_boot_destroy(boot);
+    if (rank == 0)
+        printf("%sok - the bootstrap over MPI refuses more than MPI moves\n", failed ? "not " : "");
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -462,7 +484,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &c.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &c.nranks);
     c.root = c.nranks / 2;
-    int failed = check_fault_table(c.rank);
+    int failed = check_fault_table(c.rank) + check_long_exchanges(c.rank, c.nranks);
     for (int f = NONE; f < FAULTS; f++)
         failed += run_fault((fault)f, &c);
     MPI_Finalize();
