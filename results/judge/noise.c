@@ -120,7 +120,7 @@ static double within(const results_side *side)
     int known = 0;
     for (int i = 0; i < side->starts; i++) {
         const results_row *row = side->rows[i];
-        if (isnan(row->low_us) || isnan(row->high_us))
+        if (isnan(row->low_us))
             continue;
         double deviation = log(row->high_us / row->low_us) / (2 * 1.96);
         sum += deviation * deviation;

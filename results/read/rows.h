@@ -40,7 +40,7 @@ typedef struct results_row {
     int nranks, nnodes, root; /* nranks 0: unknown */
     unsigned long long bytes;
     double median_us;       /* NaN if failed */
-    double low_us, high_us; /* 95% interval of the median; NaN where unknown */
+    double low_us, high_us; /* 95% interval of the median; both NaN if unknown */
     double resolution;      /* logarithm of what the last printed digit of the time leaves open */
     double algbw_gbs, busbw_gbs; /* NaN if failed */
     int failed;                  /* verification found wrong elements */

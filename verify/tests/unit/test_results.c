@@ -367,6 +367,12 @@ TEST(variants_of_nccl_tests_text_are_read)
            0, "x.txt:9: a row of 10 fields where the headings have 13");
     expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 inf 0.0 0.0 0 N/A N/A N/A N/A\n", 0,
            "x.txt:9: median_us 'inf'");
+    /* Behind other text, a row is known by its columns. */
+    expect("x.txt",
+           NCCL_HEAD NCCL_COLUMNS "a:  8  2  float  sum  -1  8.4  0.0  0.0  0  8.3  0.0  0.0  0\n",
+           2, NULL);
+    expect("x.txt", NCCL_HEAD NCCL_COLUMNS "a: 8 2 float sum -1 8.4 0.0 0.0 0 8.3 0.0 0.0 0\n", 0,
+           "x.txt: no row");
     /* nan and N/A: no value. A row with wrong elements is a row without a time. */
     expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 nan nan nan 0 nan nan nan N/A\n", 0,
            NULL);

@@ -577,6 +577,98 @@ TEST(a_csv_has_the_numbers_as_they_were_read)
     judged_free(&j);
 }
 
+/* Two pairs that differ in one cell. */
+typedef struct apart_pairs {
+    results_row rows[2];
+    results_pair pairs[2];
+    results_comparison comparison;
+} apart_pairs;
+
+static void apart_make(apart_pairs *made, results_column column, const char *first,
+                       const char *second)
+{
+    *made = (apart_pairs){.comparison = {.pairs = made->pairs, .count = 2}};
+    for (int i = 0; i < 2; i++) {
+        results_row *row = &made->rows[i];
+        *row = results_row_make("a.csv", i + 2, RESULTS_OWN_CSV);
+        row->text[RESULTS_COLLECTIVE] = "moe";
+        row->text[RESULTS_DIST] = "even/rank/padded-a-a16/bf16/plain/graph";
+        row->text[RESULTS_LAYOUT] = "rank";
+        row->text[RESULTS_TOKENS] = "128";
+        row->text[RESULTS_HIDDEN] = "7168";
+        row->text[RESULTS_EXPERTS] = "64";
+        row->text[RESULTS_TOPK] = "8";
+        row->text[RESULTS_DISPATCH_DTYPE] = "bf16";
+        row->text[column] = i ? second : first;
+        made->pairs[i].example = row;
+    }
+}
+
+static void expect_apart(results_column column, const char *first, const char *second, int of_curve,
+                         const char *text_of_first, const char *text_of_second)
+{
+    apart_pairs made;
+    char text[256];
+    apart_make(&made, column, first, second);
+    results_pair_apart(&made.comparison, &made.pairs[0], "; ", of_curve, text, sizeof text);
+    assert_string_equal(text, text_of_first);
+    results_pair_apart(&made.comparison, &made.pairs[1], "; ", of_curve, text, sizeof text);
+    assert_string_equal(text, text_of_second);
+}
+
+TEST(what_sets_rows_apart_is_named_and_nothing_else)
+{
+    const char *const dist = "even/rank/padded-a-a16/bf16/plain/graph";
+    for (int of_curve = 0; of_curve < 2; of_curve++) {
+        expect_apart(RESULTS_LAYOUT, "rank", "rank", of_curve, "", "");
+        expect_apart(RESULTS_LAYOUT, "rank", "expert", of_curve, "; layout rank",
+                     "; layout expert");
+        expect_apart(RESULTS_HIDDEN, "7168", "716", of_curve, "; hidden 7168", "; hidden 716");
+        expect_apart(RESULTS_EXPERTS, "64", "32", of_curve, "; experts 64", "; experts 32");
+        expect_apart(RESULTS_TOPK, "8", "4", of_curve, "; topk 8", "; topk 4");
+        expect_apart(RESULTS_DISPATCH_DTYPE, "bf16", "fp8", of_curve, "; dispatch bf16",
+                     "; dispatch fp8");
+        expect_apart(RESULTS_DIST, dist, "zipf/rank/padded-a-a16/bf16/plain/graph", of_curve,
+                     "; even", "; zipf");
+        expect_apart(RESULTS_DIST, dist, "even/rank/padded-a-a8/bf16/plain/graph", of_curve,
+                     "; alignment 16", "; alignment 8");
+        expect_apart(RESULTS_DIST, dist, "even/rank/padded-a-a16/bf16/weir/graph", of_curve,
+                     "; memory plain", "; memory weir");
+        expect_apart(RESULTS_DIST, dist, "even/rank/padded-a-a16/bf16/plain", of_curve, "; graph",
+                     "");
+        expect_apart(RESULTS_DIST, dist, "zipf/rank/padded-a-a8/bf16/plain/graph", of_curve,
+                     "; even, alignment 16", "; zipf, alignment 8");
+    }
+    expect_apart(RESULTS_TOKENS, "128", "256", 0, "; tokens 128", "; tokens 256");
+    expect_apart(RESULTS_TOKENS, "128", "256", 1, "", ""); /* the sizes of the curve */
+}
+
+TEST(only_rows_of_one_group_are_set_apart)
+{
+    static const int columns[] = {RESULTS_COLLECTIVE, RESULTS_DTYPE, RESULTS_REDOP,
+                                  RESULTS_PLACEMENT};
+    apart_pairs made;
+    char text[256];
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        apart_make(&made, RESULTS_TOPK, "8", "4");
+        assert_true(results_same_group(&made.rows[0], &made.rows[1]));
+        made.rows[1].text[columns[i]] = "other";
+        assert_false(results_same_group(&made.rows[0], &made.rows[1]));
+        for (int k = 0; k < 2; k++) {
+            results_pair_apart(&made.comparison, &made.pairs[k], "; ", 0, text, sizeof text);
+            assert_string_equal(text, "");
+        }
+    }
+    apart_make(&made, RESULTS_TOPK, "8", "4");
+    made.rows[1].nranks++;
+    assert_false(results_same_group(&made.rows[0], &made.rows[1]));
+    /* A distribution of other benchmarks has no parts. */
+    apart_make(&made, RESULTS_DIST, "even/1-a2", "even/1-a3");
+    made.rows[0].text[RESULTS_TOKENS] = made.rows[1].text[RESULTS_TOKENS] = "";
+    results_pair_apart(&made.comparison, &made.pairs[0], "; ", 0, text, sizeof text);
+    assert_string_equal(text, "; even/1-a2");
+}
+
 int main(void)
 {
     return run_all_tests("results_output");
