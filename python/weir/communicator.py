@@ -114,7 +114,7 @@ class Communicator:
         self.device: int = lib.weir_comm_device(handle)
         """This rank's CUDA device number; -1 on the backend "host"."""
         self.transport: str = lib.weir_transport_name(lib.weir_comm_transport(handle)).decode()
-        """The transport of the collectives: "shm", "cuda_ipc", "ib" or "tcp"."""
+        """The transport of the collectives by its name, such as "shm" or "tcp"."""
         # Calls that need no examination of their arrays; it is also the lock of the others.
         self._caller = _fast.caller(handle, self.device, self.size, self.rank)
         self._run = _decline if self._caller is None else self._caller.run

@@ -1,8 +1,8 @@
 /*
  * Which wrong reductions each kind of data reveals: a model of each wrong implementation combines
  * the inputs of 2, 3 and 8 ranks in every type and operation that can have the fault, and the
- * oracle must reject at least the share of elements that the table of docs/developer/validation.md
- * states. The right implementation must pass everywhere.
+ * oracle must reject at least the share of elements that the table of verify/reveals.md states. The
+ * right implementation must pass everywhere.
  */
 #include "verify/tests/support/unit_test.h"
 #include "verify/tests/support/wrong_reductions.h"
@@ -192,7 +192,7 @@ static void put_cell(int of, char *cell, size_t bytes)
         snprintf(cell, bytes, "no");
 }
 
-/* The row of the table in docs/developer/validation.md. */
+/* The row of the table in verify/reveals.md. */
 static void put_row(const row *r, char *text, size_t bytes)
 {
     char cells[KINDS][16], ops[40] = "";
@@ -216,7 +216,7 @@ TEST(data_reveal_what_the_documented_table_states)
 {
     enum { DOCUMENT_BYTES = 1 << 17 };
     static char document[DOCUMENT_BYTES];
-    FILE *file = fopen("docs/developer/validation.md", "re");
+    FILE *file = fopen("verify/reveals.md", "re");
     assert_non_null(file);
     document[fread(document, 1, sizeof document - 1, file)] = '\0';
     fclose(file);
@@ -225,7 +225,7 @@ TEST(data_reveal_what_the_documented_table_states)
         char text[256];
         put_row(&rows[i], text, sizeof text);
         if (!strstr(document, text)) {
-            printf("# docs/developer/validation.md lacks: %s", text);
+            printf("# verify/reveals.md lacks: %s", text);
             missing++;
         }
     }
