@@ -369,7 +369,8 @@ TEST(variants_of_nccl_tests_text_are_read)
            "x.txt:9: median_us 'inf'");
     /* Behind other text, a row is known by its columns. */
     expect("x.txt",
-           NCCL_HEAD NCCL_COLUMNS "a:  8  2  float  sum  -1  8.4  0.0  0.0  0  8.3  0.0  0.0  0\n",
+           NCCL_HEAD NCCL_COLUMNS "a:  8  2  float  sum  -1  8.4  0.0  0.0  0  8.3  0.0  0.0  0\n"
+                                  "# Out of bounds values : 0 OK\n",
            2, NULL);
     expect("x.txt", NCCL_HEAD NCCL_COLUMNS "a: 8 2 float sum -1 8.4 0.0 0.0 0 8.3 0.0 0.0 0\n", 0,
            "x.txt: no row");
