@@ -120,7 +120,7 @@ typedef struct weiri_buffers {
 /* Whether buffers of at most so many bytes may overlap: 0 if they do not. */
 static inline int weiri_buffers_may_overlap(const void *in, const void *out, size_t bytes)
 {
-    return (uintptr_t)out - (uintptr_t)in + bytes - 1 < 2 * bytes - 1;
+    return bytes && (uintptr_t)out - (uintptr_t)in + bytes - 1 < 2 * bytes - 1;
 }
 
 /* Whether they are placed as for a call in place. */

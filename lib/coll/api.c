@@ -19,6 +19,10 @@
 enum { COUNT_BITS = 46 };
 _Static_assert((uint64_t)8 * WEIRI_RANKS_MAX << COUNT_BITS <= (uint64_t)1 << 62, "sums fit");
 
+/* Functions on the way from a named call to its algorithm: inlined there, where the compiler knows
+ * the collective and most members of weir_call. */
+#define ON_CALL_PATH inline __attribute__((always_inline))
+
 static weir_status call_refuse(const weir_call *call, const char *what)
 {
     const char *name = weir_collective_name(call->collective);
@@ -40,7 +44,8 @@ call_fail_aborted(weir_comm *comm, const weir_call *call,
 }
 
 /* The checks that all collectives have in common. */
-static inline weir_status call_check(weir_comm *comm, const weir_call *call, size_t element_bytes)
+static ON_CALL_PATH weir_status call_check(weir_comm *comm, const weir_call *call,
+                                           size_t element_bytes)
 {
     if (WEIRI_UNLIKELY((unsigned)call->collective >= WEIR_COLL_COUNT))
         return call_refuse(call, "unknown collective");
@@ -62,8 +67,8 @@ static inline weir_status call_check(weir_comm *comm, const weir_call *call, siz
 }
 
 /* The sizes of a task that follow from the call. */
-static inline void task_derive(weiri_task *task, const weiri_coll *coll, const weir_call *call,
-                               size_t element_bytes)
+static ON_CALL_PATH void task_derive(weiri_task *task, const weiri_coll *coll,
+                                     const weir_call *call, size_t element_bytes)
 {
     const weiri_contract *contract = weiri_contract_of((int)call->collective);
     task->call = call;
@@ -290,8 +295,8 @@ static weir_status task_alltoall(weiri_coll *coll, const weiri_task *task)
 }
 
 /* Checks what the collective needs beyond call_check, and fills the task. */
-static inline weir_status task_make(weir_comm *comm, const weir_call *call, weiri_coll **own,
-                                    weiri_task *task)
+static ON_CALL_PATH weir_status task_make(weir_comm *comm, const weir_call *call, weiri_coll **own,
+                                          weiri_task *task)
 {
     const size_t element_bytes = weir_dtype_bytes(call->dtype);
     weir_status status = call_check(comm, call, element_bytes);
@@ -431,12 +436,10 @@ static __attribute__((noinline)) weir_status call_run_special(weir_comm *comm,
                      : weir_run(comm, &call);
 }
 
-weir_status weir_run(weir_comm *comm, const weir_call *call)
+static ON_CALL_PATH weir_status call_run(weir_comm *comm, const weir_call *call)
 {
     weiri_coll *coll = NULL;
     weiri_task task;
-    if (WEIRI_UNLIKELY(!call || call->size != sizeof *call || call->algo))
-        return call_run_special(comm, call);
     weir_status status = task_make(comm, call, &coll, &task);
     if (WEIRI_LIKELY(status == WEIR_OK))
         status = task_start(coll, &task);
@@ -444,6 +447,13 @@ weir_status weir_run(weir_comm *comm, const weir_call *call)
                           !call_survives_abort(comm))
                ? call_fail_aborted(comm, call, weiri_comm_fail_ended)
                : status;
+}
+
+weir_status weir_run(weir_comm *comm, const weir_call *call)
+{
+    if (WEIRI_UNLIKELY(!call || call->size != sizeof *call || call->algo))
+        return call_run_special(comm, call);
+    return call_run(comm, call);
 }
 
 weir_status weiri_run_on_host(weir_comm *comm, const weir_call *call)
@@ -515,7 +525,7 @@ static inline weir_status call_named(weir_comm *comm, weir_collective collective
     call_init(&call, collective, dtype, in, out, count, stream);
     call.op = op;
     call.root = root;
-    return weir_run(comm, &call);
+    return call_run(comm, &call);
 }
 
 weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
