@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 /* Two for each candidate: B's and A's; without A, one for each. report.css has the same as --c0 to
- * --c7, and others for dark pages. No red and no green: those are verdicts. */
+ * --c11, and others for dark pages. No red and no green: those are verdicts. */
 static const char *const colours[] = {"#1f77b4", "#e69f00", "#9467bd", "#8c6d31",
-                                      "#17a2b8", "#c285b8", "#0b3c6f", "#7f7f7f"};
-enum { COLOURS = sizeof colours / sizeof *colours, PATH_BYTES = 256 };
+                                      "#17a2b8", "#c285b8", "#0b3c6f", "#b8a000",
+                                      "#5b50c8", "#b08968", "#8a4f7d", "#7f7f7f"};
+enum { COLOURS = sizeof colours / sizeof *colours, PATH_BYTES = 256, KEY_CHARACTERS = 44 };
 
 static void file_path(const results_plots *plots, char *path, const char *format, int number)
 {
@@ -110,6 +111,19 @@ static const char *plots_colour(results_plots *plots, results_side_of side, cons
     return colours[slot < COLOURS ? slot : COLOURS - 1];
 }
 
+/* The name in the key, in whose width the middle of a long one is left out. */
+static void put_key(FILE *file, const char *candidate, const char *remark)
+{
+    char name[RESULTS_PLOTS_NAME_BYTES + 16];
+    size_t length = strlen(candidate);
+    if (length > KEY_CHARACTERS)
+        snprintf(name, sizeof name, "%.*s...%s%s", KEY_CHARACTERS / 2, candidate,
+                 candidate + length - KEY_CHARACTERS / 2, remark);
+    else
+        snprintf(name, sizeof name, "%s%s", candidate, remark);
+    put_quoted(file, name);
+}
+
 /* Notes what a point shows when the reader points at it: a line of escaped text. */
 static void note_point(const results_plots *plots, const char *name, const results_point *p)
 {
@@ -156,7 +170,7 @@ void results_plots_line(results_plots *plots, const char *candidate, results_sid
             "$d%d using 1:2 with lines lw 1.5 lc rgb '%s'%s title ",
             has_band || number ? ", " : "plot ", number, colour, number, colour,
             side == RESULTS_OF_A ? " dt 2" : "");
-    put_quoted(plots->command, name);
+    put_key(plots->command, candidate, remarks[side]);
 }
 
 void results_plots_mark(results_plots *plots, double x)
@@ -221,12 +235,13 @@ static const char *put_colour(const char *text, FILE *page)
     }
     char colour[32];
     snprintf(colour, sizeof colour, "#%02x%02x%02x", red & 255, green & 255, blue & 255);
-    for (int i = 0; i < COLOURS; i++)
-        if (strcmp(colour, colours[i]) == 0) {
-            fprintf(page, "var(--c%d,%s)", i, colour);
-            return end + 1;
-        }
-    fputs(colour, page);
+    int i = 0;
+    while (i < COLOURS && strcmp(colour, colours[i]) != 0)
+        i++;
+    if (i < COLOURS)
+        fprintf(page, "var(--c%d,%s)", i, colour);
+    else
+        fputs(strcmp(colour, "#000000") == 0 ? "currentColor" : colour, page);
     return end + 1;
 }
 

@@ -52,7 +52,7 @@ each("figure svg", (svg) => {
 // A plot as PNG with the page's colours, twice as large as it is drawn.
 async function picture(svg) {
   const copy = svg.cloneNode(true), style = getComputedStyle(svg), { width, height } = svg.viewBox.baseVal;
-  for (let i = 0; i < 8; i++) copy.style.setProperty("--c" + i, style.getPropertyValue("--c" + i));
+  for (let i = 0; i < 12; i++) copy.style.setProperty("--c" + i, style.getPropertyValue("--c" + i));
   copy.style.color = style.color;
   copy.setAttribute("width", 2 * width);
   copy.setAttribute("height", 2 * height);

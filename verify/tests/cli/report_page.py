@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 VOID = {"meta", "link", "br", "img", "input", "hr", "path", "rect", "circle", "polygon", "line", "use"}
+PLOT = {"title", "desc", "aria-labelledby", "aria-describedby", "tabindex", "figcaption", "button"}
 
 
 class Page(html.parser.HTMLParser):
@@ -42,6 +43,8 @@ class Page(html.parser.HTMLParser):
                 self.refs.append(value[1:])
         if tag == "figure":
             self.figures.append(set())
+        elif "figure" in self.open and attr.get("class") == "machine":
+            self.figures[-1] |= PLOT if {"role", "aria-label"} <= attr.keys() else set()
         elif "figure" in self.open:
             self.figures[-1] |= {tag, *attr}
         if tag == "th" and "thead" in self.open and "aria-sort" in attr:
@@ -76,8 +79,7 @@ def static(path):
     faults += [f"id twice: {i}" for i in sorted({i for i in page.ids if page.ids.count(i) > 1})]
     faults += [f"no such id: {i}" for i in page.refs if i not in page.ids]
     for i, has in enumerate(page.figures):
-        need = {"title", "desc", "aria-labelledby", "aria-describedby", "tabindex", "figcaption", "button"}
-        faults += [f"figure {i} lacks {what}" for what in sorted(need - has)]
+        faults += [f"figure {i} lacks {what}" for what in sorted(PLOT - has)]
     if not page.headings or not all(page.headings):
         faults.append("a heading that cannot sort")
     if page.points != page.titled or page.figures and not page.points:
@@ -86,7 +88,7 @@ def static(path):
         faults.append("external reference in style")
     light, dark = (re.search(pattern, text, re.S).group(1) for pattern in
                    (r"\n:root \{(.*?)\}", r"\(prefers-color-scheme: dark\) \{ :root \{(.*?)\}"))
-    for colour in [f"--c{i}:" for i in range(8)] + ["--page:", "--text:"]:
+    for colour in [f"--c{i}:" for i in range(12)] + ["--page:", "--text:"]:
         faults += [f"{mode} has no {colour}" for mode, has in (("light", light), ("dark", dark)) if colour not in has]
     faults += [f"no colour {side}" for side in ("--a: var(--c1)", "--b: var(--c0)") if side not in light]
     script = re.search(r'<script type="module">(.*?)</script>', text, re.S).group(1)
@@ -192,8 +194,9 @@ LOOK = """(() => {
     const style = getComputedStyle(e), colour = e.tagName === "text" ? style.fill : style.color;
     if (contrast(colour) < 4.5) faults.push(`${e.tagName} "${e.textContent.slice(0, 20)}" has contrast ${contrast(colour)}`);
   });
-  document.querySelectorAll(".point").forEach(e => {
-    if (contrast(getComputedStyle(e).fill) < 2) faults.push(`a point has contrast ${contrast(getComputedStyle(e).fill)}`);
+  document.querySelectorAll(".point, figure svg:not(.machine) path").forEach(e => {
+    const style = getComputedStyle(e), colour = e.tagName === "path" ? style.stroke : style.fill;
+    if (contrast(colour) < 1.8) faults.push(`a ${e.tagName} has contrast ${contrast(colour)}`);
   });
   return faults;
 })()"""

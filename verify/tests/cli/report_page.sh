@@ -19,7 +19,7 @@ for run in a1 a2 a3 a4 b1 b2 b3 b4; do
     mkdir -p "$folder"
     awk -v run=$run -v header="$header" 'BEGIN {
         srand(substr(run, 2) + (run ~ /b/ ? 10 : 0)); print header
-        split("allreduce alltoallv", collectives, " "); split("weir nccl:<b>2.28.3&of-a-build-with-a-long-name", candidates, " ")
+        split("allreduce alltoallv", collectives, " "); split("weir nccl:<b>2.28.3&of-a-build-with-a-name-longer-than-any-plot-is-wide", candidates, " ")
         for (c = 1; c <= 2; c++) for (w = 1; w <= 2; w++) for (b = 1024; b <= 268435456; b *= 4) {
             us = (5 + b / 20000 * w) * (0.99 + 0.02 * rand()) * (run ~ /b/ && b >= 1048576 ? 0.7 + 0.2 * w : 1)
             printf "1,%s,2026-01-01T00:00:00Z,h,%s,cuda,cuda_ipc,8,1,%s,ring,float,sum,-1,out,%d,2,20,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,pass,0\n", run, collectives[c], candidates[w], b, us, us, us, us, us * .99, us * 1.01, b / us / 1000, b / us / 600
@@ -27,11 +27,20 @@ for run in a1 a2 a3 a4 b1 b2 b3 b4; do
     echo "{\"run_id\":\"$run\",\"build\":{\"commit\":\"c$run\",\"compiler\":\"gcc $run\"},\"host\":\"same\"}" >"$folder/r${run:1}-x.json"
 done
 
-check "a report of two sides is written" ends_with 0 ./weir-report -o "$page" "$scratch/a" "$scratch/b"
+# A history of 12 nights whose level changes, and a machine.
+for ((night = 1; night <= 12; night++)); do
+    mkdir -p "$scratch/store/n$((night + 10))"
+    echo "$header
+1,n$night,u,h,allreduce,cuda,cuda_ipc,4,1,weir,ring,float,sum,-1,out,1024,2,20,$((night > 6 ? 6 : 5)).0$night,5,7,7,5,7,,,pass,0" >"$scratch/store/n$((night + 10))/a.csv"
+done
+./weir-topo --xml topo/machines/8-gpu-8-nic.xml --json >"$scratch/b/topology.json" 2>"$err"
+
+check "a report of two sides, a history and a machine is written" \
+    ends_with 0 ./weir-report -o "$page" --store "$scratch/store" "$scratch/a" "$scratch/b"
 check "the page is balanced and loads nothing; figures, points, tables and colours are complete" \
     ends_with 0 check_page static "$page"
-check "six plots have points of both sides, in two colours" eval '[ "$(grep -c "<svg" "$page")" -eq 6 ] &&
-    grep -q "var(--c0,#1f77b4).><title>nccl:&lt;b&gt;2.28.3&amp;of-a-build-with-a-long-name (B); bytes 1024; busbw, GB/s [0-9.]*; 95% interval [0-9.]* to [0-9.]*</title>" "$page" &&
+check "the plots have points of both sides, in two colours" eval '[ "$(grep -c "<svg" "$page")" -eq 8 ] && grep -q "changed with the night n17" "$page" &&
+    grep -q "var(--c0,#1f77b4).><title>nccl:&lt;b&gt;2.28.3&amp;of-a-build-with-a-name-longer-than-any-pl[a-z-]* (B); bytes 1024; busbw, GB/s [0-9.]*; 95% interval [0-9.]* to [0-9.]*</title>" "$page" &&
     grep -q "var(--c1,#e69f00).><title>nccl:[^<]* (A); bytes" "$page"'
 check "a report of one side" ends_with 0 ./weir-report -o "$scratch/one.html" "$scratch/b"
 check "the page of one side is complete" ends_with 0 check_page static "$scratch/one.html"
@@ -62,6 +71,7 @@ check "at 400, 1000 and 2000 pixels, light and dark, the page fits, no texts ove
 check "the browser finds a page that is too wide" finds "400 dark: wider" browser 's|<main>|<main><div style="width:500px">x</div>|'
 check "the browser finds texts that overlap" finds overlaps browser '0,/text-anchor="middle"/s/font-size="13.00"/font-size="40"/g'
 check "the browser finds texts without contrast" finds contrast browser 's/--dim: #aaa/--dim: #444/'
+check "the browser finds a mark that is black on black" finds "a path has contrast" browser "s/<path stroke='currentColor' stroke-dash/<path stroke='#000000' stroke-dash/"
 check "the browser finds a script that does not run" finds console browser 's/^function sort/function  sort/'
 check "the browser finds a plot that Tab does not reach" finds "does not reach plot" browser 's/tabindex="0" aria-labelledby/tabindex="-1" aria-labelledby/'
 tap_done
