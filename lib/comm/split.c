@@ -61,9 +61,8 @@ weir_status weiri_split_exchange(weir_boot *boot, int color, int key, weiri_spli
     return status;
 }
 
-/* Creates the communicator of a group. Collective over the group; comm's ranks agree on whether
- * all of them have a bootstrap for it. */
-/* Ends the set-up, too. */
+/* Creates the communicator of a group, and ends the set-up. Collective over the group; comm's ranks
+ * agree on whether all of them have a bootstrap for it. */
 static weir_status split_create(const weiri_setup *setup, const weiri_split_group *group,
                                 const weir_comm_config *config, weir_comm **created)
 {
@@ -77,8 +76,12 @@ static weir_status split_create(const weiri_setup *setup, const weiri_split_grou
     if (status == WEIR_OK && boot)
         status = weir_comm_create(boot, config, &made);
     status = weiri_setup_end(setup, status);
-    if (status != WEIR_OK) {
+    if (status != WEIR_OK && made) { /* comm was aborted; other ranks may have theirs, and use it */
+        weir_comm_abort(made);
         weir_comm_destroy(made);
+        status = weiri_comm_fail_aborted(comm, setup->function);
+    }
+    if (status != WEIR_OK) {
         weir_boot_destroy(boot);
         return status;
     }

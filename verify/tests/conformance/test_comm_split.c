@@ -148,6 +148,81 @@ static void aborting(weir_comm *comm, int *failures)
     EXPECT_OK(failures, weir_comm_barrier(comm));
 }
 
+/* A bootstrap over another one, whose operations end late. */
+typedef struct late_boot {
+    weir_boot *inner;
+    int late_ms;
+} late_boot;
+
+static weir_status late_end(const late_boot *late, weir_status status)
+{
+    usleep((useconds_t)late->late_ms * 1000);
+    return status;
+}
+
+static weir_status late_allgather(void *late, void *all, size_t bytes)
+{
+    return late_end(late, weir_boot_allgather(((late_boot *)late)->inner, all, bytes));
+}
+
+static weir_status late_send(void *late, const void *data, size_t bytes, int peer, int tag)
+{
+    return late_end(late, weir_boot_send(((late_boot *)late)->inner, data, bytes, peer, tag));
+}
+
+static weir_status late_recv(void *late, void *data, size_t bytes, int peer, int tag)
+{
+    return late_end(late, weir_boot_recv(((late_boot *)late)->inner, data, bytes, peer, tag));
+}
+
+static weir_status late_barrier(void *late)
+{
+    return late_end(late, weir_boot_barrier(((late_boot *)late)->inner));
+}
+
+static void late_destroy(void *late)
+{
+    (void)late;
+}
+
+/* Rank 1 has its new communicator, and aborts the old one, before rank 0 returns from the split,
+ * which therefore fails on rank 0 alone: rank 1 does not wait for it until the deadline. */
+static int aborting_parent(weir_boot *inner, void *argument)
+{
+    static const weir_boot_ops ops = {.name = "late",
+                                      .allgather = late_allgather,
+                                      .send = late_send,
+                                      .recv = late_recv,
+                                      .barrier = late_barrier,
+                                      .destroy = late_destroy};
+    const int rank = weir_boot_rank(inner);
+    int failures = 0;
+    late_boot late = {.inner = inner};
+    weir_boot *boot = NULL;
+    weir_comm *child = NULL;
+    (void)argument;
+    EXPECT_OK(&failures, weir_boot_create(&ops, &late, rank, 2, &boot));
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    late.late_ms = rank == 0 ? 50 : 0;
+    const weir_status status = weir_comm_split(comm, 0, 0, host_config(), &child);
+    late.late_ms = 0;
+    EXPECT(&failures, status == (rank == 0 ? WEIR_ERR_ABORTED : WEIR_OK));
+    EXPECT(&failures,
+           rank == 1 || boot_last_error_has("weir_comm_split: the communicator was aborted"));
+    if (rank == 1) {
+        int64_t in = 1, sum = 0;
+        weir_comm_abort(comm);
+        EXPECT(&failures,
+               weir_allreduce(child, &in, &sum, 1, WEIR_INT64, WEIR_SUM, NULL) == WEIR_ERR_ABORTED);
+        weir_comm_destroy(child);
+    }
+    weir_comm_destroy(comm);
+    weir_boot_destroy(boot);
+    return failures;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +233,7 @@ int main(void)
         COMM_TEST("groups within and across nodes", 4, across),
         COMM_TEST("errors", 4, failing),
         COMM_TEST("abort of the child leaves the parent", 3, aborting),
+        RANKS_TEST("abort of the parent while it is divided", 2, aborting_parent, NULL),
     };
     return RUN_TESTS("comm_split", tests);
 }
