@@ -363,8 +363,8 @@ typedef struct weir_plan_report {
 
 /* Checks a plan by executing all ranks' programs symbolically. Proves for every message length that
  * the plan computes its collective, terminates, has no data race, and can be launched repeatedly;
- * docs/user/plans.md says what that includes. Local, thread-safe; takes milliseconds to seconds.
- * report may be NULL; it is written on WEIR_OK, and on WEIR_ERR_INVALID, which means that
+ * docs/user/plans-proof.md says what that includes. Local, thread-safe; takes milliseconds to
+ * seconds. report may be NULL; it is written on WEIR_OK, and on WEIR_ERR_INVALID, which means that
  * violations were found; the first one is also the error line. WEIR_ERR_UNSUPPORTED if the plan is
  * too large for the checker. */
 WEIR_API weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report);

@@ -57,7 +57,7 @@ static const weiri_option rows[] = {
     {OPTION(0, "svg", NULL, flags, svg, "show"), .help = "draw the estimated timeline as SVG"},
     {OPTION(0, "json", NULL, flags, json, "check"), .help = "print the result as JSON"},
     {OPTION(0, "strict", NULL, flags, strict, "check"),
-     .help = "assume less of executors; see \"Stricter order\" in the guide"},
+     .help = "assume less of executors; see docs/user/plans-proof.md"},
     {OPTION('n', "ranks", "N", int, nranks, "make moe"), .low = 1, .high = WEIR_RANKS_MAX,
      .help = "number of ranks (make: required; moe: all up to the topology's)"},
     {OPTION('o', "output", "FILE", text, output, "make fix"),
