@@ -18,6 +18,7 @@ before=$(ls -d /tmp/weir-check-?????? 2>&1)
 # ------------------------------------------------------------------ a healthy node
 check "a healthy node passes" ends_with 0 ./weir-check --quiet --json "$scratch/good.json" --junit "$scratch/a.xml" \
     --ctrf "$scratch/a.ctrf" --prometheus "$scratch/a.prom" --markdown "$scratch/a.md"
+cp "$out" "$scratch/a.txt"
 check "the last line says so" eval 'tail -n 1 "$out" | grep -qE "^PASS: [1-9][0-9]* checks$"'
 for id in node.cores node.memory node.shm host.copy.all allreduce.1KiB.weir allreduce.16MiB.weir; do
     check "$id is shown with a value" says "^$id +[0-9.]+"
@@ -33,6 +34,9 @@ if [ -n "$python" ]; then
         "d['tool'] == 'weir-check' and d['schema'] == 1 and d['failed'] == 0 and len(d['checks']) > 8"
     check "CTRF has its required members and counts that add up" reads "$scratch/a.ctrf" \
         "d['results']['tool']['name'] == 'weir-check' and d['results']['summary']['tests'] == len(d['results']['tests']) == sum(d['results']['summary'][k] for k in ('passed', 'failed', 'pending', 'skipped', 'other')) and all({'name', 'status', 'duration'} <= t.keys() for t in d['results']['tests'])"
+    check "every number of the table is in all other forms, in the unit that they name" "$python" -B \
+        verify/tests/support/tool_numbers.py check "$scratch/a.txt" "$scratch/good.json" "$scratch/a.prom" \
+        "$scratch/a.md" "$scratch/a.xml" "$scratch/a.ctrf"
     check "JUnit is well-formed and has the figures" "$python" -c "
 import sys, xml.dom.minidom as m
 s = m.parse('$scratch/a.xml').documentElement

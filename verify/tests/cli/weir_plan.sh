@@ -120,6 +120,15 @@ check "show: prints the bytes that ranks move" \
 check "show: prints operations with chunks and peers" prints "put       i[0..1] -> rank 1 o[0..1]" \
     "copy      i[0..1] -> o[2..3]" "signal    to rank 1" "wait      for rank 0" "2 nop"
 
+# Counts, chunks, bytes and times of show and cost follow from the plan's file.
+if command -v python3 >/dev/null 2>&1; then
+    for made in allreduce_ring allreduce_direct allgather_direct alltoall_packets; do
+        "$program" make $made -n 3 -o "$scratch/made.json"
+        check "show, cost: the numbers of $made follow from the plan" ends_with 0 \
+            python3 -B verify/tests/support/tool_numbers.py plan "$program" "$scratch/made.json" 196608
+    done
+fi
+
 is_xml() {
     if command -v xmllint >/dev/null 2>&1; then
         xmllint --noout "$1"

@@ -106,6 +106,16 @@ json_of --xml $machines/2-core.xml
 cp $machines/2-core.xml "$scratch/a\"b\\c.xml"
 json_of --xml "$scratch/a\"b\\c.xml"
 
+# The numbers of the text are those of the JSON object: counts, sizes, devices, ranks, links.
+if command -v python3 >/dev/null 2>&1; then
+    for options in "" "--xml $machines/8-gpu-8-nic.xml --ranks 3" "--xml $machines/4-gpu-1-nic.xml --ranks 16" \
+        "--xml $machines/4-node-64-core.xml --ranks 5"; do
+        # shellcheck disable=SC2086 # options are words
+        python3 -B verify/tests/support/tool_numbers.py topo ./weir-topo $options >"$scratch/out" 2>"$scratch/err"
+        check "weir-topo $(plain "$options"): text and JSON have the same numbers" $?
+    done
+fi
+
 run --save "$scratch/saved.xml"
 before=$(sed -n 's/.*digest *//p' "$scratch/out")
 run --xml "$scratch/saved.xml"

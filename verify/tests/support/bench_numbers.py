@@ -787,7 +787,7 @@ def links_of(ranks):
 def files_of_dist():
     """A matrix and a trace of two matrices for three ranks."""
     (SCRATCH / "matrix").write_text("0 3 1\n2 5 0\n1 1 4\n")
-    (SCRATCH / "steps").write_text("1 0 0\n0 1 0\n0 0 1\n\n0 3 1\n7 0 2\n1 4 0\n")
+    (SCRATCH / "steps").write_text("0 3 1\n7 0 2\n1 4 0\n\n1 0 0\n0 1 0\n0 0 1\n")
     return f"matrix:{SCRATCH}/matrix", f"trace:{SCRATCH}/steps"
 
 
