@@ -15,7 +15,9 @@ enum {
     GPU_HEIGHT = 60,
     NIC_GAP = 50, /* below GPUs */
     NIC_HEIGHT = 44,
-    NODE_TEXT = 52 /* from the top of a node to its devices */
+    NODE_TEXT = 52, /* from the top of a node to its devices */
+    TITLE_CHARACTERS = 127,
+    TITLE_WIDTH = 8 /* at most; of one character */
 };
 
 /* Where everything is: columns of NUMA nodes, and the left edges of the boxes. */
@@ -57,7 +59,8 @@ static void picture_lay_out(layout *l)
         l->node_width[i] = (boxes > 2 ? boxes : 2) * BOX_STEP + MARGIN;
         x += l->node_width[i] + MARGIN;
     }
-    l->width = x;
+    const int title = 2 * MARGIN + (int)strnlen(p->title, TITLE_CHARACTERS) * TITLE_WIDTH;
+    l->width = x > title ? x : title;
     for (int i = 0; i < p->ngpus; i++)
         l->gpu_x[i] += l->node_x[picture_column(l, p->gpus[i].numa)];
     for (int i = 0; i < p->nnics; i++)
@@ -198,7 +201,7 @@ void weiri_picture_put(const weiri_picture *picture, int is_file, FILE *file)
         fprintf(file, "</title>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", l.width,
                 height);
     }
-    picture_text(&l, MARGIN, 22, 1, picture->title, 100);
+    picture_text(&l, MARGIN, 22, 1, picture->title, TITLE_CHARACTERS);
     for (int i = 0; i < l.nnodes; i++)
         picture_node(&l, i);
     for (int i = 0; i < picture->ngpus; i++)

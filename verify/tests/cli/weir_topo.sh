@@ -223,6 +223,9 @@ status=1
 [ "$(grep -c '<line ' "$scratch/out")" -eq 8 ] && head -n 1 "$scratch/out" | grep -q '^<svg xmlns=' && status=0
 check "--svg joins each GPU with its NIC" $status
 picture "--svg of a machine without GPUs has its NIC" 3 'eth0' $machines/2-core.xml
+sed 's/name="CPUModel" value="[^"]*"/name="CPUModel" value="A processor whose name is twice as wide as the machine around it"/' $machines/2-core.xml >"$scratch/wide.xml"
+# Bold letters of this size are at most 8 wide on average; the picture is as wide as its title of 64.
+picture "--svg is as wide as a long name of the processor" 3 'viewBox="0 0 \(5[3-9].\|[6-9]..\) .*' "$scratch/wide.xml"
 if command -v xmllint >/dev/null 2>&1; then
     sed 's/NVIDIA GPU 24GB/A \&lt;b\&gt; \&amp; \&quot;/g' $machines/4-gpu-1-nic.xml >"$scratch/names.xml"
     run --xml "$scratch/names.xml" --svg
