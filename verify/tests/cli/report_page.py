@@ -251,6 +251,28 @@ def focus_order(browser):
     return faults + [f"Tab does not reach plot {plot}" for plot in plots if plot not in order]
 
 
+def without_script(browser, path):
+    """Nothing that needs a script can be pressed, values of points and rows are there, on paper too."""
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(path, 1000, "light")
+    faults = browser.run("""[...document.querySelectorAll("button")].filter(b => !b.disabled && b.checkVisibility())
+        .map(b => `without script there is a button: ${b.textContent}`)""")
+    box = browser.run("""(() => { const point = document.querySelector(".point"); point.scrollIntoView();
+        const box = point.getBoundingClientRect(), x = box.x + box.width / 2, y = box.y + box.height / 2;
+        return document.elementFromPoint(x, y).querySelector("title") !== null; })()""")
+    if not box:
+        faults.append("without script the mouse does not reach a point")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    if not browser.run('document.querySelector("td").checkVisibility() && [...document.querySelectorAll("details td")]'
+                       '.every(e => e.checkVisibility({contentVisibilityAuto: true}))'):
+        faults.append("rows are not printed")
+    browser.call("Emulation.setDeviceMetricsOverride", width=680, height=900, deviceScaleFactor=1, mobile=False)
+    faults += browser.run("""[...document.querySelectorAll("table, svg")].filter(e => e.getBoundingClientRect().right > innerWidth)
+        .map(e => `wider than paper: ${e.textContent.slice(0, 40)}`)""")
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    return faults
+
+
 def look(browser, path, widths):
     faults = []
     for width in widths:
@@ -265,7 +287,7 @@ def look(browser, path, widths):
     browser.open(path, widths[-1], "light")
     faults += focus_order(browser)
     browser.run('document.querySelectorAll("details").forEach(d => d.open = true)')
-    return faults + use_table(browser) + use_plot(browser) + browser.faults
+    return faults + use_table(browser) + use_plot(browser) + without_script(browser, path) + browser.faults
 
 
 def main():

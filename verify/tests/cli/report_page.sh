@@ -66,7 +66,7 @@ if [ -z "$browser" ]; then
     skip "the page in a browser" "no Chromium"
     tap_done
 fi
-check "at 400, 1000 and 2000 pixels, light and dark, the page fits, no texts overlap, the console is empty; keyboard, hover, sorting and copying work" \
+check "at 400, 1000 and 2000 pixels, light and dark, the page fits, no texts overlap, the console is empty; keyboard, hover, sorting and copying work; it is complete without script and on paper" \
     ends_with 0 check_page browser "$browser" "$page" 400 1000 2000
 check "the browser finds a page that is too wide" finds "400 dark: wider" browser 's|<main>|<main><div style="width:500px">x</div>|'
 check "the browser finds texts that overlap" finds overlaps browser '0,/text-anchor="middle"/s/font-size="13.00"/font-size="40"/g'
@@ -74,4 +74,6 @@ check "the browser finds texts without contrast" finds contrast browser 's/--dim
 check "the browser finds a mark that is black on black" finds "a path has contrast" browser "s/<path stroke='currentColor' stroke-dash/<path stroke='#000000' stroke-dash/"
 check "the browser finds a script that does not run" finds console browser 's/^function sort/function  sort/'
 check "the browser finds a plot that Tab does not reach" finds "does not reach plot" browser 's/tabindex="0" aria-labelledby/tabindex="-1" aria-labelledby/'
+check "the browser finds rows that are not printed" finds "not printed" browser 's/details::details-content/details::nothing/'
+check "the browser finds a button that needs a script" finds "without script there is a button" browser 's/ hidden>Copy/>Copy/'
 tap_done
