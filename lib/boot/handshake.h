@@ -48,8 +48,8 @@ typedef struct weiri_reply {
     uint8_t mac[WEIRI_MAC_BYTES];
 } weiri_reply;
 
-/* The status of a reply to a caller whom the host itself is calling, or is connected to already:
- * this connection is not needed. */
+/* The status of a reply that declines a connection, because the host is calling the caller itself
+ * or is connected to it already. */
 enum { WEIRI_REPLY_CROSSED = 1 };
 
 /* The host's side. Non-blocking: the functions only fill in and check messages. WEIR_ERR_SYSTEM if

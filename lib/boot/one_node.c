@@ -102,7 +102,8 @@ static void node_wait(struct pollfd *polls, size_t count, const weiri_deadline *
 
 /* --------------------------------------------------------------------- rank 0 */
 
-/* Rank 0: the listening socket, then the connections, those without a rank first in polls. */
+/* Rank 0: the listening socket, then the connections. Connections without a rank come first in
+ * polls. */
 typedef struct node_host {
     const node_job *job;
     int listener, nstrangers, nadmitted;

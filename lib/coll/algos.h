@@ -5,8 +5,8 @@
 
 #include "coll/coll.h"
 
-/* The members of a row's info: those that all rows of a backend have in common, and its own. A row
- * that differs, or promises less, lists its members itself. */
+/* The members of a row's info that all rows of a backend have in common, and the row's name and
+ * text. A row that differs, or promises less, lists its members itself. */
 #define WEIRI_TRAITS(which, called, where, text, most)                                             \
     .collective = WEIR_COLL_##which, .name = called, .backend = WEIR_ALGO_##where,                 \
     .summary = text, .min_ranks = 2, .max_ranks = most, .reproducible = 1

@@ -45,12 +45,11 @@ static weiri_rotation rotation_of(size_t bytes, size_t from_bytes, size_t most_p
     return (weiri_rotation){from_bytes, room, most_parts < room ? most_parts : room};
 }
 
-/* Where ranks share cores, what another rank of the core has read is in the cache of this one. So
- * parts are used only for writers that are ahead, which need no switch of ranks for every call: no
- * more than they can fill. Where each has a core, parts that have left the caches save time on
- * AMD's processors; on Intel's, ranks that wait for each other lose more by pages and lines that
- * they have not used for long, and payloads gain by few parts, those of two ranks by none, because
- * these trade them. */
+/* Rotation of parts. If ranks share cores, parts serve only writers that are ahead, which need no
+ * switch of ranks for every call. Writers get no more parts than they can fill. If each rank has a
+ * core, parts that have left the caches save time on AMD's processors. On Intel's, ranks that wait
+ * for each other lose more by pages and lines that they have not used for long. There payloads gain
+ * by few parts, and payloads of two ranks by none, because two ranks trade them. */
 static void coll_set_rotations(weiri_coll *coll)
 {
     const weiri_rotation none = {SIZE_MAX, 0, 1};

@@ -384,8 +384,8 @@ static inline weiri_post *weiri_post_of(const weiri_coll *coll, int rank)
 }
 
 /* Begins an epoch in which every rank publishes the descriptors of its buffers. *all_in, *all_out:
- * whether every rank's buffer can be mapped; then weiri_post_in and weiri_post_out return
- * pointers. lending is that of the input; outputs are mapped. */
+ * whether every rank's buffer can be mapped; then weiri_post_in and weiri_post_out return pointers.
+ * lending: how the input is lent; outputs are mapped. */
 weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
                                  weiri_lending lending, const void *out, size_t out_bytes,
                                  int *all_in, int *all_out);
@@ -406,9 +406,9 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
 weir_status weiri_posts_map_inputs(weiri_coll *coll, const weiri_task *task, size_t offset);
 weir_status weiri_posts_map_outputs(weiri_coll *coll, const weiri_task *task, int first, int count);
 
-/* Reduces elements [first, first + count) of coll->sources, whose published inputs begin
- * offset bytes before them, into coll->outputs at the same position, block by block. The outputs
- * are those of the ranks from first_output on. */
+/* Reduces elements [first, first + count) of coll->sources, whose published inputs begin offset
+ * bytes before them, into coll->outputs at the same position, block by block. coll->outputs begins
+ * with the output of rank first_output. */
 typedef struct weiri_reduction {
     size_t first, count, offset;
     int first_output, noutputs;

@@ -453,8 +453,8 @@ uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length);
 uint64_t weiri_host_id(void);
 /* As weiri_host_id without WEIR_HOSTID: equal on ranks on the same hardware. */
 uint64_t weiri_hardware_id(void);
-/* Equal on ranks that one kernel schedules, in whichever containers: a hash of the boot id. Copies
- * of a running virtual machine have the same. */
+/* Equal on ranks that one kernel schedules, in any containers: a hash of the boot id. Copies of a
+ * running virtual machine have equal values. */
 uint64_t weiri_kernel_id(void);
 
 /* Returns the descriptor of this rank's buffer [pointer, pointer + bytes); generation 0 if it is

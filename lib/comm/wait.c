@@ -79,9 +79,9 @@ static int wait_life_is_due(const weir_comm *comm, weiri_waiter *waiter)
     return 1;
 }
 
-/* Where ranks share cores, those that wait long leave the cores to those that work: a core that is
- * only yielded is soon given back. Naps that grow with the wait delay its end little. The network
- * of several nodes needs polls, so its ranks take none. */
+/* Naps. If ranks share cores, ranks that wait long leave the cores to ranks that work: a core that
+ * is only yielded is soon given back. Naps that grow with the wait delay its end little. The
+ * network of several nodes needs polls, so its ranks take no naps. */
 static void wait_nap(const weir_comm *comm, const weiri_waiter *waiter)
 {
     if (!comm->oversubscribed || !waiter->polls.started_ns ||

@@ -256,7 +256,7 @@ typedef struct weiri_nccl_job {
 /* Runs the job at the end of the thread's group, concurrently with the group's other jobs; or now
  * if the thread is in no group. */
 ncclResult_t weiri_nccl_do(weiri_nccl_job job);
-/* Jobs on a communicator use its bootstrap, so they run one after another, also those in the
+/* Jobs on a communicator use its bootstrap, so they run one after another, including jobs in the
  * background. weiri_nccl_turn_take enters the communicator and takes the next turn, for which
  * weiri_nccl_turn_begin waits; weiri_nccl_turn_end lets the next job begin, and leaves. Returns
  * NULL if the handle is not valid. */

@@ -54,7 +54,7 @@ typedef enum {
     ncclNumResults = 9
 } ncclResult_t;
 
-/* Values are those of weir_dtype. */
+/* Values equal the values of weir_dtype. */
 typedef enum {
     ncclInt8 = 0,
     ncclChar = 0,
@@ -76,7 +76,8 @@ typedef enum {
     ncclNumTypes = 12
 } ncclDataType_t;
 
-/* Values are those of weir_op; from ncclNumOps on they are from ncclRedOpCreatePreMulSum. */
+/* Values equal the values of weir_op; from ncclNumOps on, ncclRedOpCreatePreMulSum has made them.
+ */
 typedef enum {
     ncclSum = 0,
     ncclProd = 1,

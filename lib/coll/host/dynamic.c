@@ -285,8 +285,8 @@ static weir_status dynamic_run(const dynamic *x)
     return WEIR_OK;
 }
 
-/* Derives the rest of x. The flags of a piece's chunks are those of the messages, n of each rank.
- */
+/* Derives the rest of x. The flags of the messages, n of each rank, are the flags of a piece's
+ * chunks. */
 static weir_status dynamic_start(dynamic *x, size_t piece_bytes, size_t step_bytes)
 {
     const weiri_coll *coll = x->coll;

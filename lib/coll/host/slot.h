@@ -31,9 +31,9 @@ static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, ui
     return slot->data + weiri_rotate(coll->slot_rotation, epoch, bytes);
 }
 
-/* Waits for a flag of a peer's data. Of two ranks that wait for each other, the processor must not
- * read these before. Where the peer may be far ahead, or there are more peers, they have probably
- * arrived, and their loads overlap that of the flag. */
+/* Waits for a flag of a peer's data. If two ranks wait for each other, the processor must not read
+ * the data before the flag. If the peer may be far ahead, or there are more peers, the data have
+ * probably arrived, and loads of data and flag overlap. */
 static inline weir_status weiri_data_await(weiri_coll *coll, const uint64_t *flag, uint64_t target,
                                            int owner, const char *phase)
 {
@@ -179,8 +179,9 @@ static inline weir_status weiri_slots_await_parts(weiri_coll *coll, const char *
     return WEIR_OK;
 }
 
-/* slot.c: reduces coll->sources, which are slots of peers and this rank's own data; where those
- * come from afar (weiri_copy_from_peers_is_slow), block by block while the next is requested. */
+/* Reduces coll->sources, which are slots of peers and this rank's data. If slots are far away
+ * (weiri_copy_from_peers_is_slow), works block by block while the next block is requested. (slot.c)
+ */
 void weiri_slots_combine(const weiri_coll *coll, const weiri_task *task, weiri_reduce_fn reduce,
                          char *out, size_t bytes);
 /* Reduces the total bytes of every rank's slot as they arrive. own replaces this rank's slot. */

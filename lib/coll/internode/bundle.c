@@ -100,7 +100,7 @@ static char *part_write(const weiri_bundles *b, const weiri_node *other, char *a
     return data + padded(bytes);
 }
 
-/* The part for a node among those that a rank has published, which are in the order of nodes. */
+/* The part for a node among a rank's published parts, which are in the order of nodes. */
 static const uint64_t *find_part(const weiri_bundles *b, const char *parts, int node)
 {
     const weiri_internode *internode = b->x->internode;

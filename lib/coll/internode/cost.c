@@ -31,13 +31,11 @@ typedef struct terms {
     double crowding;           /* ranks for each core */
 } terms;
 
-/*
- * Ranks that share cores wait for each other's work, so a call takes as long as the work of all
- * ranks divided by the cores: `crowding` times that of one rank. Its latencies pass while other
+/* Ranks that share cores wait for each other's work, so a call takes as long as the work of all
+ * ranks divided by the cores: `crowding` times the work of one rank. Latencies pass while other
  * ranks work. Forms in which all ranks do the same work are therefore computed with a latency of a
- * / crowding, and multiplied by crowding. Where few ranks work at a time, these have a core each:
- * see uneven().
- */
+ * / crowding, and multiplied by crowding. If few ranks work at a time, each of them has a core: see
+ * uneven(). */
 
 static terms terms_of(const weir_net_cost *cost, weiri_net_shape shape, size_t bytes)
 {

@@ -10,7 +10,8 @@
 #include "coll/coll.h"
 
 /* The built-in values of a network transport: estimates for common hardware. A tuning file can have
- * those of a cluster (a line "cost", see coll/select.c), which --tune fits to measured times. */
+ * the values of a cluster (a line "cost", see coll/select.c), which --tune fits to measured times.
+ */
 const weir_net_cost *weiri_net_cost_of(weir_transport transport);
 
 /* The nodes of a communicator. */

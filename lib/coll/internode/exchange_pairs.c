@@ -25,7 +25,8 @@ typedef struct pairs {
 } pairs;
 
 /* Sends as much as there is room for; sets *moved if anything was sent. A block that fits into one
- * message is only posted: the next poll sends those for all ranks, with one check for arrivals. */
+ * message is only posted: the next poll sends the posted blocks of all ranks, with one check for
+ * arrivals. */
 static weir_status pairs_send(pairs *p, int rank, int *moved)
 {
     const weiri_pair *pair = &p->x.task->pairs[rank];

@@ -1,7 +1,7 @@
 /* The part of alltoall, alltoallv and sendrecv across nodes that stays within a node. */
 #include "coll/internode/pairs_in_node.h"
 
-/* Pairs within the node; all of its ranks take part, even those without any blocks. Blocks may be
+/* Pairs within the node; all of its ranks take part, including ranks without blocks. Blocks may be
  * at any address, so the lowest address on each side replaces the buffer. */
 weir_status weiri_pairs_in_node(weiri_internode_coll *x)
 {

@@ -5,7 +5,7 @@
 #include "coll/internode/internode_coll.h"
 
 /* Exchanges the blocks of pairs within the node, as the call's pairs describe them. Every rank of
- * the node calls it, even those without any blocks. */
+ * the node calls it, including ranks without blocks. */
 weir_status weiri_pairs_in_node(weiri_internode_coll *x);
 
 #endif

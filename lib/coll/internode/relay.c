@@ -103,7 +103,7 @@ static weir_status relay_await(relay *r, int node)
 }
 
 /* A rank's block for the rank of that place in this node. A contribution of this node has the
- * blocks of all ranks, one from another node only those of this node's ranks. */
+ * blocks of all ranks, a contribution from another node only the blocks of this node's ranks. */
 static const char *relay_block(const relay *r, int rank, int place)
 {
     const weiri_internode *internode = r->x.internode;

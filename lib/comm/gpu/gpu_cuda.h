@@ -100,7 +100,7 @@ static inline void weiri_cuda_restore(enum cudaStreamCaptureMode mode)
 }
 
 /* Loads a kernel into the current device; NULL is allowed. CUDA otherwise loads it at its first
- * launch, and that waits for all running kernels of the device, even for those that wait for this
+ * launch, which waits for all running kernels of the device, including kernels that wait for this
  * launch. Errors are left to the launch. */
 void weiri_cuda_load(const void *kernel);
 /* Loads all kernels of collectives that the communicator can launch. lib/coll, which has their

@@ -131,7 +131,7 @@ typedef struct weiri_internode {
     int replaces_leader;   /* this rank has connected to other leaders, as its own is lost */
     uint64_t abort_ns;     /* when this rank first missed its leader after an abort; 0: not yet */
     unsigned char *passed; /* for each rank: its final record was passed on */
-    weiri_desc leader_window; /* of this node's leader, to whom the records of other nodes come */
+    weiri_desc leader_window; /* of this node's leader, which receives the records of other nodes */
     char failure[256];        /* why a connection could not be made; empty: none failed */
     struct weiri_internode *pairs; /* NULL until it is created */
 } weiri_internode;

@@ -185,8 +185,8 @@ int weiri_internode_is_direct(const weiri_internode *internode, size_t bytes)
     return bytes >= DIRECT_BYTES && internode->net->ops->put_from;
 }
 
-/* Where the data of a message of a peer arrive, as an offset in the window, if it is the next one
- * or those before it are of the greatest length. */
+/* Where the data of a message of a peer arrive, as an offset in the window, if it is the next
+ * message or all messages before it are of the greatest length. */
 static uint64_t message_data_at(const weiri_internode *internode, const weiri_internode_peer *peer,
                                 uint64_t message)
 {

@@ -52,8 +52,8 @@ typedef struct weiri_monitor_pending {
     size_t ncalls;
 } weiri_monitor_pending;
 
-/* Which calls are timed: those whose number has none of the bits of mask, which is chosen by the
- * mean time between calls since another one, a few timed calls ago. */
+/* Which calls are timed: calls whose number has none of the bits of mask. The mean time between
+ * calls since another call, a few timed calls ago, decides the mask. */
 typedef struct weiri_monitor_pace {
     uint64_t mask;
     uint64_t number, begin_ns; /* of that call */

@@ -18,13 +18,13 @@ enum { WEIRI_RECORDS_KNOWN = 512 };
 void weiri_ras_answer(const weiri_server *server, weiri_client *client, char *line);
 void weiri_records_answer(const weiri_server *server, weiri_client *client, char *line);
 
-/* Writes the question to a process: with the communicators that this process sees itself, as many
- * as are read, if that one is on this node, too. */
+/* Writes the question to a process. If that process is on this node, the question names the
+ * communicators that this process sees itself, as many as are read. */
 void weiri_gather_ask(const weiri_view *view, int is_same_node, FILE *to);
 
-/* Asks the processes that the view names, and those that their answers name, about their ranks; for
- * timeout_s at most (0: 60), and until stop is readable. Ranks of which nothing is heard become
- * silent. (gather.c) */
+/* Asks the processes that the view names, and the processes that their answers name, about their
+ * ranks; for timeout_s at most (0: 60), and until stop is readable. Ranks of which nothing is heard
+ * become silent. (gather.c) */
 void weiri_gather(weiri_view *view, int stop, int timeout_s);
 
 #endif

@@ -18,7 +18,7 @@ void weiri_nccl_gpu_use(int device);
 void *weiri_nccl_gpu_alloc(size_t bytes);
 void weiri_nccl_gpu_free(void *memory);
 
-/* Loads the kernels of this library into the communicator's GPU; those of collectives are loaded
+/* Loads the kernels of this library into the communicator's GPU. Kernels of collectives are loaded
  * when weir's communicator is created. */
 weir_status weiri_nccl_gpu_load(const weiri_nccl_comm *comm);
 

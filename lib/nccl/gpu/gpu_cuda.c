@@ -196,8 +196,8 @@ static const void *exchange_choose_kernel(const weiri_p2p_args *args, int are_sh
     return kernel;
 }
 
-/* How many blocks may serve flows. Those that wait must be resident at the same time, and those
- * that copy what the rank sends to itself should be, too. */
+/* How many blocks may serve flows. Blocks that wait must be resident at the same time, and blocks
+ * that copy the messages of the rank to itself should be. */
 static int exchange_room(const weiri_p2p_args *args, int processors)
 {
     const int own = args->own.blocks < processors ? args->own.blocks : processors;

@@ -53,7 +53,7 @@ enum {
 };
 
 /* Blocks per flow of long messages if `room` blocks fit in all: one per lane, or fewer that serve
- * an equal number of lanes each. 0: not even those fit. */
+ * an equal number of lanes each. 0: not even one per flow fits. */
 static inline int weiri_p2p_blocks_for(int lanes, int nflows, int room)
 {
     const int blocks = room / nflows;

@@ -2,9 +2,9 @@
  * Sends and receives moved by the host: the calling thread moves the messages of all pairs in turn
  * until all have completed, so their order in a group does not matter.
  *
- * A message to a rank of this node that is as long as those that a sendrecv lends is lent, too, if
- * the peer can map the buffer or the kernel may copy from it. The sender alone decides. If it
- * receives nothing, it has time to store pieces while the receiver copies earlier ones, which for
+ * A message to a rank of this node is lent from the length on at which a sendrecv lends its data,
+ * if the peer can map the buffer or the kernel may copy from it. The sender alone decides. A sender
+ * that receives nothing has time to store pieces while the receiver copies earlier ones, which for
  * long messages takes less time than the kernel's copy.
  */
 #include "nccl/p2p/p2p_host.h"

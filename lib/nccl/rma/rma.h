@@ -99,8 +99,8 @@ weiri_registration *weiri_registration_at(ncclComm_t comm, const void *pointer, 
 weir_status weiri_registrations_each(weiri_nccl_comm *comm,
                                      weir_status (*act)(weiri_nccl_comm *comm,
                                                         weiri_registration *one));
-/* Adds one to the list; takes one of this communicator's (NULL if it is none), or all, as a list,
- * out of it. */
+/* Adds a registration to the list; takes one of this communicator's (NULL if it is none), or all,
+ * as a list, out of it. */
 void weiri_registration_add(weiri_registration *made);
 weiri_registration *weiri_registration_remove(ncclComm_t comm, const void *object);
 weiri_registration *weiri_registrations_take(ncclComm_t handle);

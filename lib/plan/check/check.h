@@ -135,7 +135,7 @@ static inline weiri_clock *weiri_clock_keep(weiri_clock *clock)
 }
 /* Drops one reference; NULL is allowed. */
 void weiri_clock_drop(weiri_clocks *clocks, weiri_clock *clock);
-/* Makes *clock exclusive and raises each component to at least that of other. */
+/* Makes *clock exclusive and raises each component to at least the component of other. */
 void weiri_clock_join(weiri_clocks *clocks, weiri_clock **clock, const weiri_clock *other);
 void weiri_clock_set(weiri_clocks *clocks, weiri_clock **clock, uint32_t chain, uint32_t at);
 void weiri_clocks_free(weiri_clocks *clocks);

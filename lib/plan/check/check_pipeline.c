@@ -60,8 +60,9 @@ enum {
 
 /* ------------------------------------------------------------- uses of a counter */
 
-/* How often a block does something: outside[i] times before pipeline i of those that do it, each[i]
- * times in each iteration of that pipeline, and outside[nloops] times after the last one. */
+/* How often a block does something: outside[i] times before pipeline i of the pipelines that do it,
+ * each[i] times in each iteration of that pipeline, and outside[nloops] times after the last one.
+ */
 typedef struct pipeline_use {
     uint32_t nloops, each[PIPELINE_LOOPS_MAX], outside[PIPELINE_LOOPS_MAX + 1];
     int is_too_long;

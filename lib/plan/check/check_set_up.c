@@ -45,8 +45,8 @@ static void add_signal_counters(weiri_check *check, int rank, int type)
     }
 }
 
-/* Finds the counters that a rank waits on: those of the peer, in the order of the channels between
- * the two. Where the peer lacks a channel, a counter that nobody signals takes its place. */
+/* Finds the counters that a rank waits on: the counters of the peer, in the order of the channels
+ * between the two. If the peer lacks a channel, a counter that nobody signals replaces it. */
 static void add_wait_counters(weiri_check *check, int rank, int type)
 {
     const weir_plan *plan = check->plan;

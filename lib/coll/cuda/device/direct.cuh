@@ -60,8 +60,8 @@ WEIRI_GPU_FN weiri_gpu_range weiri_gpu_block_part(size_t bytes, size_t at, size_
 
 /* Advances the epoch, exchanges buffer descriptors with all ranks and fills `buffers`. loads:
  * whether peers load this rank's input; outs: bit mask of the ranks whose outputs are stored to.
- * All threads call it. Returns 1 if one of those buffers cannot be mapped; all blocks of all ranks
- * get the same answer. */
+ * All threads call it. Returns 1, in all blocks of all ranks, if a buffer that peers access cannot
+ * be mapped. */
 WEIRI_GPU_FN int weiri_gpu_barrier_buffers(const weiri_gpu_args &args, uint64_t epoch, int loads,
                                            unsigned outs, weiri_gpu_buffers *buffers)
 {

@@ -90,9 +90,10 @@ WEIRI_GPU_FN size_t weiri_gpu_ll128_slot_at(const weiri_gpu_view &view, int from
 
 /* ------------------------------------------------------------------ buffers */
 
-/* Accesses by those threads of a warp for which `wanted` is true. They are predicated instructions
- * because branches could leave the warp diverged: __syncwarp makes its threads wait for each other,
- * but does not make them continue together, and a line would be stored or loaded in parts. */
+/* Accesses by the threads of a warp for which `wanted` is true. Accesses are predicated
+ * instructions because branches could leave the warp diverged: __syncwarp makes its threads wait
+ * for each other, but does not make them continue together, and a line would be stored or loaded in
+ * parts. */
 template <int bytes> WEIRI_GPU_FN uint64_t weiri_gpu_load_if(const char *from, bool wanted)
 {
     uint64_t value = 0;
@@ -307,7 +308,7 @@ weiri_gpu_send_lines_to(const weiri_gpu_view &view, const weiri_gpu_line_part &p
     }
 }
 
-/* Waits for a unit in the slots of those peers (a bit mask) on this rank and loads it into
+/* Waits for a unit in the slots of the peers of a bit mask on this rank and loads it into
  * words[peer], with all peers' loads in flight at once; other entries are left unchanged. All
  * threads of the warp call it. */
 template <int exact>

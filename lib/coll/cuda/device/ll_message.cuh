@@ -23,8 +23,8 @@ WEIRI_GPU_FN uint32_t weiri_gpu_packet_count(uint64_t bytes)
     return (uint32_t)((bytes + 7) / 8);
 }
 
-/* Waits for COUNT packets, step_bytes apart; only those in the mask. peer: the sender, or -1 if
- * packet number r comes from rank r. */
+/* Waits for the packets in the mask, of COUNT packets that are step_bytes apart. peer: the sender,
+ * or -1 if packet number r comes from rank r. */
 template <int COUNT>
 WEIRI_GPU_FN void weiri_gpu_receive_packets(const weiri_gpu_view &view, const char *packets,
                                             size_t step_bytes, uint32_t mask, uint64_t epoch,
@@ -150,7 +150,7 @@ WEIRI_GPU_FN void weiri_gpu_receive_message(const weiri_gpu_view &view, int peer
         weiri_gpu_receive_words<1, false>(view, slot, peer, to, bytes, epoch, worker, workers);
 }
 
-/* Whether this worker handles the header: the worker after those that have the last packets. */
+/* Whether this worker handles the header: the worker after the ones that have the last packets. */
 WEIRI_GPU_FN int weiri_gpu_has_header(uint64_t bytes, uint32_t worker, uint32_t workers)
 {
     uint32_t packets = weiri_gpu_packet_count(bytes);
@@ -185,7 +185,7 @@ WEIRI_GPU_FN int weiri_gpu_rank_after(const weiri_gpu_view &view, int i)
  * the same number of threads. */
 typedef struct weiri_gpu_assignment {
     uint32_t first, step;     /* serves the ranks number first, first + step, ... after this one */
-    uint32_t worker, workers; /* this thread's number among those that serve the same rank */
+    uint32_t worker, workers; /* this thread's number among the threads that serve its rank */
 } weiri_gpu_assignment;
 
 /* whole / n for n from 2 to 8, without a division if n is a power of two. */

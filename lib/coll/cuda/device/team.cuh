@@ -26,8 +26,8 @@
 
 typedef struct weiri_gpu_team {
     uint32_t worker, workers;  /* this thread's number among the movers; >= workers: it signals */
-    int signaller, signallers; /* likewise among the signallers; >= the number of ranks: it
-                                * does not signal */
+    int signaller, signallers; /* this thread among the signallers; >= the number of ranks: it does
+                                  not signal */
     uint32_t barrier;          /* named barrier of the movers: 1 or 2; 0: the whole block's */
     uint32_t warps;            /* mover warps to be counted in all steps so far */
     uint32_t *done;            /* in shared memory: mover warps counted; NULL: no signalling

@@ -8,7 +8,8 @@
 #include "coll/cuda/kernels.h"
 
 /* Tables of kernels that are templates of the data type, in the order of weir_dtype, or of the data
- * type and the exact number of ranks. Signed integers have those of unsigned ones (vector.cuh). */
+ * type and the exact number of ranks. Signed integers have the kernels of unsigned ones
+ * (vector.cuh). */
 #define WEIRI_GPU_OF_TYPES(kernel) WEIRI_GPU_TYPES(WEIRI_GPU_OF_TYPE, kernel, 0)
 #define WEIRI_GPU_OF_TYPES_FOR(kernel, exact) WEIRI_GPU_TYPES(WEIRI_GPU_OF_TYPE_FOR, kernel, exact)
 

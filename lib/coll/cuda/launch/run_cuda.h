@@ -25,8 +25,8 @@ static inline const weiri_desc *weiri_cuda_symmetric(const weir_comm *comm, weir
 weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before);
 
 /* Enqueues a kernel on a stream, with at most as many threads as it can have and as many blocks as
- * are resident at once. name is that of the algorithm, for messages; args is the kernel's only
- * argument. Local. */
+ * are resident at once. name: the algorithm's, for messages; args: the kernel's only argument.
+ * Local. */
 weir_status weiri_cuda_launch(weir_comm *comm, weir_stream stream, const char *name,
                               const void *kernel, weiri_gpu_shape shape, void *args);
 
