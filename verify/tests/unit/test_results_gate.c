@@ -206,6 +206,46 @@ TEST(the_prior_of_variances_is_recovered)
     assert_int_equal(results_prior(variances, d, 3, &prior, &freedom), -1);
 }
 
+/* The noise of a comparison of equal times, whose rows have intervals of these widths (high by low;
+ * 0: none). */
+static double noise_of(int runs, double width_a, double width_b)
+{
+    results_set sets[2];
+    results_comparison made;
+    results_rules rules = results_rules_default();
+    for (int side = 0; side < 2; side++) {
+        const double width = side ? width_b : width_a;
+        results_set_init(&sets[side], 0, NULL);
+        for (int run = 0; run < runs; run++) {
+            add_row(&sets[side], run + 1, 0, 100);
+            if (width > 0) {
+                sets[side].rows[run].low_us = 100 / sqrt(width);
+                sets[side].rows[run].high_us = 100 * sqrt(width);
+            }
+        }
+    }
+    assert_int_equal(results_match(&sets[0], &sets[1], &rules, &made), 0);
+    results_judge(&made, &rules);
+    const double noise = made.noise;
+    results_comparison_free(&made);
+    results_set_free(&sets[0]);
+    results_set_free(&sets[1]);
+    return noise;
+}
+
+/* With one run per side, the noise between runs is assumed to be 2% on GPUs; the intervals of the
+ * rows add to it. With more runs it is at least what the intervals show. */
+TEST(known_intervals_add_to_the_noise)
+{
+    const double width = 1.2, own = log(width) / (2 * 1.96);
+    assert_true(fabs(noise_of(1, 0, 0) - 0.02) < 1e-9);
+    assert_true(fabs(noise_of(1, width, width) - hypot(0.02, own)) < 1e-9);
+    assert_true(fabs(noise_of(1, width, 0) - hypot(0.02, own / sqrt(2))) < 1e-9);
+    assert_true(fabs(noise_of(1, 0, width) - hypot(0.02, own / sqrt(2))) < 1e-9);
+    assert_true(fabs(noise_of(5, width, width) - own) < 1e-9);
+    assert_true(noise_of(5, 0, 0) < 0.02);
+}
+
 /* Intervals contain the true ratio about as often as stated, with few runs. */
 TEST(intervals_cover_the_true_ratio)
 {

@@ -2,10 +2,12 @@
  * What plots and the history show: titles, colours, intervals and ranges of the lines that
  * results_series_write hands to gnuplot, and how many nights a change of level needs.
  */
+#include "results/output/page.h"
 #include "results/output/series.h"
 #include "results/store/history.h"
 #include "verify/tests/support/unit_test.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -144,6 +146,31 @@ TEST(a_change_below_two_percent_is_none)
     for (size_t i = 10; i < 20; i++)
         times[i] = 102.1;
     assert_int_equal(results_change_points(times, 20, changes, RESULTS_CHANGES), 1);
+}
+
+/* The plot of a series has the number and time of each night, and a mark before each change. */
+TEST(nights_are_drawn_from_the_first)
+{
+    static const double times_us[] = {10, 11, NAN, 20, 21};
+    const results_series series = {
+        .times_us = times_us, .nights = 5, .changes = {3}, .nchanges = 1};
+    char *script = NULL;
+    size_t bytes = 0;
+    results_plots plots = {.script = open_memstream(&script, &bytes)};
+    snprintf(folder, sizeof folder, "/tmp/weir_series_XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(plots.folder, sizeof plots.folder, "%s", folder);
+    assert_int_equal(results_plot_series(&plots, &series, RESULTS_ALONE), 0);
+    assert_int_equal(results_plot_series(&plots, &series, RESULTS_OF_A), 1);
+    fclose(plots.script);
+    expect_line(script, "$d0 << EOD\n1 10 10 10\n2 11 11 11\n\n4 20 20 20\n5 21 21 21\nEOD");
+    assert_non_null(strstr(script, "set arrow from first 3.5, graph 0 to first 3.5, graph 1"));
+    free(script);
+    assert_string_equal(series_take("0.points"),
+                        "weir; night 1; time, us 10\nweir; night 2; time, us 11\n"
+                        "weir; night 4; time, us 20\nweir; night 5; time, us 21\n");
+    expect_line(series_take("1.points"), "weir (A); night 4; time, us 20");
+    rmdir(folder);
 }
 
 int main(void)
