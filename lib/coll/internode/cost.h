@@ -1,7 +1,7 @@
 /*
  * The cost model of the algorithms across nodes. It selects one for numbers of nodes that the
- * tuning table has no rows for. docs/developer/collectives-internode.md has the closed forms and
- * their sources. All functions are pure: ranks that agree on the arguments select the same
+ * tuning table has no rows for. docs/developer/collectives-internode.md names the sources of the
+ * closed forms (cost.c). All functions are pure: ranks that agree on the arguments select the same
  * algorithm.
  */
 #ifndef WEIR_COLL_INTERNODE_COST_H
