@@ -1,15 +1,12 @@
 /*
- * custom_algorithm: adds an allgather to the library's algorithms, and executes it with two forked
- * ranks.
+ * custom_algorithm: adds an allgather to weir's algorithms, and executes it with two forked ranks.
  *
  *     cc custom_algorithm.c -o custom_algorithm $(pkg-config --cflags --libs weir)
  *     ./custom_algorithm
  *
- * Each rank copies its input to scratch memory that the peer maps, and reads the peer's. Mapping
- * memory is expensive, so it is done once, in a context.
+ * Each rank reads the peer's input in scratch memory, which a context maps once: mapping is slow.
  */
 #include <weir/algo.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +16,10 @@ enum { NRANKS = 2, COUNT = 100000, LIFETIME_MS = 60000 }; /* then the ranks are 
 /* Ends this rank if a call failed. The waits of the other rank notice that it has ended. */
 static void need(weir_status status)
 {
-    if (status != WEIR_OK) {
-        fprintf(stderr, "custom_algorithm: %s\n", weir_last_error());
-        exit(weir_status_exit_code(status));
-    }
+    if (status == WEIR_OK)
+        return;
+    fprintf(stderr, "custom_algorithm: %s\n", weir_last_error());
+    exit(weir_status_exit_code(status));
 }
 
 /* All calls can use the same context, so the key stays zero. */

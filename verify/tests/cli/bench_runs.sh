@@ -488,9 +488,8 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     if [ "$(uname -m)" = x86_64 ]; then
         fault flush
         status=1
-        [ "$code" -eq 1 ] &&
-            grep -q 'special value (subnormal.*got -*0, expected [0-9.]*e-' "$scratch/err" && status=0
-        check "flushing subnormal numbers to zero is reported as wrong data" $status
+        [ "$code" -eq 0 ] && status=0
+        check "a processor that flushes subnormal numbers to zero changes no result" $status
         fault flush-load
         status=1
         [ "$code" -eq 0 ] && status=0

@@ -187,5 +187,6 @@ int main(void)
         cmocka_unit_test(test_part_of_a_job),
         cmocka_unit_test(test_foreign_first_message),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -462,5 +462,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_refusals_do_not_stick),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,7 +164,7 @@ static int has_news(const reading *made)
     return 0;
 }
 
-/* Checks that the rows of a set survive being printed and read. */
+/* Checks that the rows of a set survive being printed and read. That a file has none is news. */
 static void expect_same_rows(const results_set *set,
                              void (*print)(FILE *file, const results_set *set))
 {
@@ -172,7 +172,7 @@ static void expect_same_rows(const results_set *set,
     reading made;
     read_text(&made, "again", text);
     char *after = printed(&made.set, results_print_csv);
-    if (strcmp(before, after) != 0 || has_news(&made))
+    if (strcmp(before, after) != 0 || (set->count && has_news(&made)))
         fail_msg("rows were\n%s, are\n%s, printed as\n%s, messages: '%s'", before, after, text,
                  made.messages);
     free(text);
