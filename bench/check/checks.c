@@ -247,7 +247,7 @@ void bench_checks_write_limits(FILE *out, const bench_options *options)
                      "(checked: the runs before and after)\n");
     else if (options->aggregate > 1)
         fprintf(out,
-                "# Unchecked: of the %d operations of a timed iteration (-m) all but the last; "
-                "in place all\n",
+                "# Unchecked: of the %d operations of a timed iteration (-m) all but the last, and "
+                "whether the last does anything; in place all\n",
                 options->aggregate);
 }

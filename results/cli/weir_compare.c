@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { EXIT_REGRESSED = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 
@@ -194,6 +195,30 @@ static void print_b_as_json(FILE *file, const results_report *report)
 static void print_suspects(FILE *file, const results_report *report)
 {
     results_suspects_print(file, report->comparison, report->rules);
+}
+
+static int is_same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+    const int has_first = stat(a, &first) == 0, has_second = stat(b, &second) == 0;
+    if (!has_first || !has_second)
+        return has_first == has_second && strcmp(a, b) == 0;
+    return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+/* Refuses an output that would overwrite another one, or a file that is read. */
+static int check_outputs(const settings *s)
+{
+    const char *const files[] = {s->markdown,   s->json, s->junit,      s->ctrf,
+                                 s->prometheus, s->csv,  s->rows_json,  s->suspects,
+                                 s->expect,     s->only, s->sources[0], s->sources[1]};
+    enum { OUTPUTS = 8, FILES = sizeof files / sizeof *files };
+    for (int i = 0; i < OUTPUTS; i++)
+        for (int k = i + 1; k < FILES; k++)
+            if (files[i] && files[k] && is_same_file(files[i], files[k]))
+                return usage("an output needs a separate file, which is not read either:",
+                             files[i]);
+    return 0;
 }
 
 /* Writes all requested outputs. Returns 0 or EXIT_NOTHING. */
@@ -404,5 +429,8 @@ int main(int argc, char **argv)
         printf("weir-compare: %s\n", weir_version_string());
         return 0;
     }
+    status = check_outputs(&s);
+    if (status != 0)
+        return status;
     return s.accept ? accept_run(&s) : s.add ? add_run(&s) : compare(&s);
 }

@@ -80,6 +80,18 @@ static int read_option(results_expectation *made, char *word)
     return 0;
 }
 
+/* Whether a word before `at` has the same key; read_option has ended those before at their '='. */
+static int is_repeated(char **words, int from, int at)
+{
+    const size_t length = strcspn(words[at], "=");
+    const int is_bandwidth = strcmp(words[at], "algbw") == 0 || strcmp(words[at], "busbw") == 0;
+    for (int i = from; i < at; i++)
+        if ((strlen(words[i]) == length && strncmp(words[i], words[at], length) == 0) ||
+            (is_bandwidth && (strcmp(words[i], "algbw") == 0 || strcmp(words[i], "busbw") == 0)))
+            return 1;
+    return 0;
+}
+
 /* words: collective, size, options, relation, number, unit. Returns NULL, or the error. */
 static const char *read_words(results_expectation *made, char **words, int count)
 {
@@ -101,7 +113,9 @@ static const char *read_words(results_expectation *made, char **words, int count
     if (results_real(words[count - 2], &made->value) != 0 || made->value <= 0)
         return "expected a number above 0 before the unit";
     for (int i = 2; i < count - 3; i++)
-        if (read_option(made, words[i]) != 0)
+        if (is_repeated(words, 2, i))
+            return "an option or a bandwidth is given twice";
+        else if (read_option(made, words[i]) != 0)
             return "expected dtype=, op=, ranks=, place=, contender=, algo=, algbw, busbw";
     return NULL;
 }

@@ -97,6 +97,10 @@ fi
 
 check "a nightly run without a change ends with 0" night 0 quiet same
 check "a nightly run with one row 1.10x slower ends with 1" night 1 loud slow
+# A line that may hide wrong data, and another row that looks slower until it is measured again.
+build "$scratch/hidden" 1.10 '[[ "$*" != *-sum.csv* ]] && wrong="3s/,pass,0/,FAIL,3/" || factor=1.0001'
+check "a line of the screening that cannot be used ends with 3, whatever the confirmation says" night 3 lines hidden
+check "the confirmation alone would have passed" eval '[ -s "$(folder lines)/suspects.csv" ] && ! grep -q "[1-9][0-9]* regressed" "$(folder lines)/verdict.md"'
 run=$(folder loud)
 check "the slower row is named as regressed in both types" \
     eval '[ "$(grep -cE "^ +4096 .* (float|bfloat16) .*regressed" "$run/verdict.txt")" -eq 2 ] && grep -q "^2 regressed" "$run/verdict.md"'

@@ -277,7 +277,7 @@ check "each expectation is reported as met, unmet with the value, or absent" \
     eval 'has "256K.*: met" && has "8 <= 2 us: unmet .10.*, float sum, 4 ranks, out, weir ring.$" && has "half.*: absent$"'
 # An invalid line after a line that is met.
 for wrong in "foo bar" "allreduce 4K > 1" "allreduce 8 => 5 us" "allreduce 8 bogus=3 >= 350 GB/s" \
-    "allreduce 8 ranks=0 <= 90 us" "allreduce 8 <= 90 us xyz" "allreduce 8 $(printf 'algbw %.0s' {1..20}) <= 90 us"; do
+    "allreduce 8 place=out place=in <= 90 us" "allreduce 8 busbw algbw >= 1 GB/s" "allreduce 8 ranks=0 <= 90 us" "allreduce 8 <= 90 us xyz" "allreduce 8 $(printf 'algbw %.0s' {1..20}) <= 90 us"; do
     printf 'allreduce 8 <= 1000 us\n%s\n' "$wrong" >"$scratch/typo"
     check "an invalid expectation is a usage error: ${wrong:0:40}" \
         ends_with 2 $program --expect "$scratch/typo" "$scratch/a"

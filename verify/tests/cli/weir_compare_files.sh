@@ -36,6 +36,13 @@ done
 echo old >"$scratch/target" && ln -s target "$scratch/link" && ln "$scratch/target" "$scratch/target.old"
 check "a link stays, and what it leads to is replaced at once" eval \
     'ends_with 0 $program --json "$scratch/link" "$scratch/a.csv" "$scratch/a.csv" && [ -L "$scratch/link" ] && grep -q schema "$scratch/target" && grep -qx old "$scratch/target.old"'
+cp "$scratch/a.csv" "$scratch/read.csv"
+for outputs in "--json $scratch/both --junit $scratch/both" "--markdown $scratch/read.csv" "--csv $scratch/read.csv"; do
+    # Outputs are words to split.
+    # shellcheck disable=SC2086
+    check "an output that overwrites another or what is read is refused ($outputs)" eval \
+        'ends_with 2 $program $outputs "$scratch/read.csv" "$scratch/read.csv" && one_line_says "an output needs a separate file" && [ ! -e "$scratch/both" ] && cmp -s "$scratch/a.csv" "$scratch/read.csv"'
+done
 check "a file in a folder that is not there is named" eval 'ends_with 3 $program --json "$scratch/none/x.json" "$scratch/a.csv" "$scratch/a.csv" && one_line_says "none/x.json: No such file"'
 if [ -x ./weir-report ]; then
     echo old >"$scratch/page.html"
