@@ -108,7 +108,7 @@ def init(mpi: Any = None, *, id: Optional[UniqueId] = None, rank: Optional[int] 
     Slurm step of one task without any of these is a job of one rank. WEIR_LAUNCHER (torchrun, slurm, pmix, mpi)
     selects one; mpi needs mpi4py. Without it, RANK and WORLD_SIZE must not contradict another launcher's variables.
 
-    backend: "host" (arrays in memory of the process), "cuda" (on this rank's GPU) or "auto" (the
+    backend: "host" (arrays in host memory), "cuda" (on this rank's GPU) or "auto" (the
     environment variable WEIR_BACKEND; if that is unset, cuda if every rank can have a GPU). device: the
     CUDA device number; None: by local rank. timeout_ms: the deadline of every wait; 0: WEIR_TIMEOUT_MS,
     else 30 s. scratch_bytes: the library's memory per rank on the host; 0: the default.

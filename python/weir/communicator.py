@@ -71,7 +71,7 @@ class Communicator:
     """A group of ranks. `weir.init()` creates one; `split` divides it.
 
     Every rank must make the same collective calls in the same order, with the same sizes, data type,
-    operation and root. Arrays are contiguous memory of the process on the backend "host", and of this
+    operation and root. Arrays are contiguous host memory on the backend "host", and of this
     rank's GPU on the backend "cuda". On the host a call returns when its result is complete. On a GPU
     it enqueues its work on `stream` (see `all_reduce`) and returns; the arrays must live until the
     stream has passed it.
@@ -471,7 +471,7 @@ class Communicator:
 
         data: shape (sum(send_counts), ...), one block for each rank in rank order. send_counts,
         recv_counts: rows of the first axis, for and from each rank; recv_counts None: the ranks exchange
-        their counts first (on memory of the process). out: sum(recv_counts) rows; None: allocated. Returns
+        their counts first (on host memory). out: sum(recv_counts) rows; None: allocated. Returns
         out. MismatchError if the counts of two ranks differ.
         """
         source = self._data(data, False)

@@ -187,7 +187,7 @@ class Builder:
         return call
 
     def build(self) -> Plan:
-        """Completes the plan and ends the builder, also if it fails."""
+        """Completes the plan and ends the builder, even if it fails."""
         if self._handle is None:
             raise InvalidError("the builder has built its plan")
         handle, self._handle = self._handle, None

@@ -65,25 +65,30 @@ check "spelling: a misspelt document" finds spelling "seperate" README.md 'In se
 while read -r word sentence; do
     check "words: $word in a comment" finds words "say " lib/comm/comm.c "/* $sentence */"
 done <<'END'
-tells The log tells the rank.
-told Ranks are told the error.
-meeting Destroy is a meeting.
-meet Ranks meet here.
 contender Each contender is timed.
 wire It goes over the wire.
 visits Two visits per size.
 dear Making one is dear.
-alike All types are alike.
-own A thread of its own.
-one's-own Algorithms of one's own.
-Who Who waits takes over.
 the-own Ranks of the own node.
 machines It moves data across machines.
 landing The landing of a message.
 END
-check "words: in a string" finds words '"told"' lib/comm/comm.c 'const char *s = "nobody told the rank";'
-check "words: in a document" finds words '"alike"' README.md 'Types are alike.'
-check "words: in a script" finds words '"tells"' bench/tool.sh '# It tells the rank.'
+# Calques are looked for in documentation only.
+while read -r word sentence; do
+    check "words: $word in a page" finds words "say " docs/page.md "$sentence"
+done <<'END'
+also-with It runs also with MPI.
+beside weir beside NCCL.
+memory Buffers in memory of the process.
+too The peer does it, too.
+likewise The others likewise.
+says-so A line says so.
+not-there Not there: windows.
+END
+check "words: a calque in a comment is no finding" passes words lib/comm/comm.c '/* The flag is beside it. */'
+check "words: in a string" finds words '"crumbs"' lib/comm/comm.c 'const char *s = "crumbs are left";'
+check "words: in a document" finds words '"rubbish"' README.md 'It reads rubbish.'
+check "words: in a script" finds words '"rubbish"' bench/tool.sh '# It reads rubbish.'
 check "words: wire protocol is allowed" passes words lib/comm/comm.c '/* The wire protocol of TCP. */'
 check "words: the column contender is allowed" passes words lib/comm/comm.c 'const char *key = "contender";'
 check "words: identifiers are allowed" passes words lib/comm/comm.c 'int visit, wire;'
