@@ -235,7 +235,8 @@ weir_status weiri_coll_mismatch(const weiri_coll *coll, const weiri_task *task, 
     weiri_fail(WEIR_ERR_MISMATCH,
                "rank %d: in %s rank %d sends %llu bytes, but %zu are expected; counts must match "
                "pairwise",
-               coll->rank, phase, peer, (unsigned long long)sent_bytes,
+               weiri_comm_parent_rank(coll->comm, coll->rank), phase,
+               weiri_comm_parent_rank(coll->comm, peer), (unsigned long long)sent_bytes,
                task->pairs[peer].recv_bytes);
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }

@@ -114,7 +114,8 @@ static weir_status report_cause_of_abort(weir_comm *comm)
     const weir_wait_record *record = &comm->where->wait;
     if (weir_load_acquire(comm->guard.abort_word) != WEIR_ABORTED_BY_KERNEL ||
         weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
-        return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted", comm->rank);
+        return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted",
+                          weiri_comm_parent_rank(comm, comm->rank));
     weiri_comm_abort_for(comm, WEIRI_ABORT_FAILED);
     report_answer(comm);
     if (record->kind == WEIR_WAIT_FAILED) {

@@ -16,7 +16,7 @@ weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function)
     return weiri_fail(WEIR_ERR_ABORTED,
                       "rank %d: %s: the communicator was aborted%s, so it can only be queried "
                       "(weir_comm_check, weir_comm_report) and destroyed; create another one",
-                      comm->rank, function, why);
+                      weiri_comm_parent_rank(comm, comm->rank), function, why);
 }
 
 static int setup_has_ended(void *opaque)

@@ -100,14 +100,16 @@ static weir_status node_comm_compare(weir_comm *comm, const introduction *all)
             return weiri_fail(WEIR_ERR_MISMATCH,
                               "the backend differs: rank %d requests %s, rank %d requests %s; all "
                               "ranks must request the same one",
-                              comm->rank, weir_backend_name((weir_backend)mine->backend), rank,
+                              weiri_comm_parent_rank(comm, comm->rank),
+                              weir_backend_name((weir_backend)mine->backend),
+                              weiri_comm_parent_rank(comm, rank),
                               weir_backend_name((weir_backend)all[rank].backend));
         if (all[rank].area_bytes != mine->area_bytes)
             return weiri_fail(WEIR_ERR_MISMATCH,
                               "scratch_bytes differs: rank %d has %zu, rank %d has %zu; all ranks "
                               "must pass the same value",
-                              comm->rank, (size_t)mine->area_bytes, rank,
-                              (size_t)all[rank].area_bytes);
+                              weiri_comm_parent_rank(comm, comm->rank), (size_t)mine->area_bytes,
+                              weiri_comm_parent_rank(comm, rank), (size_t)all[rank].area_bytes);
     }
     comm->oversubscribed = comm->nranks > weiri_host_cores(all[0].cores, sizeof *all, comm->nranks);
     node_comm_number_domains(comm, all);
@@ -122,7 +124,9 @@ static weir_status node_comm_map_scratch(weir_comm *comm, const introduction *al
     if (comm->rank)
         status = weiri_segment_map(&all[0].scratch, &comm->scratch);
     if (status != WEIR_OK)
-        return weiri_fail_context(status, "rank %d cannot reach rank 0", comm->rank);
+        return weiri_fail_context(status, "rank %d cannot reach rank %d",
+                                  weiri_comm_parent_rank(comm, comm->rank),
+                                  weiri_comm_parent_rank(comm, 0));
     for (int rank = 0; rank < comm->nranks; rank++) {
         char *part = (char *)comm->scratch.base + (size_t)rank * comm->scratch_bytes;
         comm->peers[rank].page = (weiri_comm_page *)(void *)part;

@@ -80,7 +80,7 @@ weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, in
         return weiri_fail(WEIR_ERR_NO_MEMORY,
                           "rank %d: more than %d live allocations; free some or allocate larger "
                           "ones and use parts of them",
-                          comm->rank, WEIRI_REGIONS_MAX);
+                          weiri_comm_parent_rank(comm, comm->rank), WEIRI_REGIONS_MAX);
     weiri_region *region = &comm->regions[entry];
     weiri_region_record *record = &comm->peers[comm->rank].page->directory[entry];
     int before = -1;
@@ -181,10 +181,11 @@ static weir_status region_make_room(weiri_peer *peer, uint32_t entry)
 weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
 {
     weiri_peer *peer = &comm->peers[rank];
+    const int number = weiri_comm_parent_rank(comm, rank);
     if (desc.region >= WEIRI_REGIONS_MAX || desc.generation == 0)
-        return weiri_fail(WEIR_ERR_INVALID, "rank %d has no region %u", rank, desc.region);
+        return weiri_fail(WEIR_ERR_INVALID, "rank %d has no region %u", number, desc.region);
     if (region_make_room(peer, desc.region) != WEIR_OK)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to map rank %d's region %u", rank,
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to map rank %d's region %u", number,
                           desc.region);
     weiri_mapping *mapping = &peer->mappings[desc.region];
     if (mapping->generation == desc.generation)
@@ -193,10 +194,10 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
         return weiri_fail(WEIR_ERR_INVALID,
                           "rank %d has freed region %u while it is still imported here; free the "
                           "import first",
-                          rank, desc.region);
+                          number, desc.region);
     const weiri_region_record *record = &peer->page->directory[desc.region];
     if (weir_load_acquire(&record->generation) != desc.generation)
-        return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
+        return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", number, desc.region);
     if (mapping->generation)
         region_unmap(mapping);
     int before = -1;
@@ -205,11 +206,11 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
         status = weiri_segment_map(&record->key, &mapping->segment);
     weiri_gpu_leave(comm, before);
     if (status != WEIR_OK)
-        return weiri_fail_context(status, "rank %d's region %u", rank, desc.region);
+        return weiri_fail_context(status, "rank %d's region %u", number, desc.region);
     /* The key may belong to a new region, if the owner has reused the entry in the meantime. */
     if (weir_load_acquire(&record->generation) != desc.generation) {
         region_unmap(mapping);
-        return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
+        return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", number, desc.region);
     }
     mapping->generation = desc.generation;
     weiri_gpu_know(comm, rank, (int)desc.region, mapping->segment.base);

@@ -211,7 +211,8 @@ static weir_status attachment_make(weiri_xpmem *xpmem, weir_comm *comm, int rank
         return WEIR_OK;
     return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
                             "rank %d cannot attach %zu bytes of rank %d's memory (xpmem_attach)",
-                            comm->rank, (size_t)(end - start), rank);
+                            weiri_comm_parent_rank(comm, comm->rank), (size_t)(end - start),
+                            weiri_comm_parent_rank(comm, rank));
 }
 
 weir_status weiri_xpmem_pointer(weir_comm *comm, int rank, weiri_desc desc, char **pointer)
@@ -221,8 +222,9 @@ weir_status weiri_xpmem_pointer(weir_comm *comm, int rank, weiri_desc desc, char
     const uintptr_t unit = WEIRI_ATTACHED_UNIT_BYTES;
     const uintptr_t end = start / unit * unit + (uintptr_t)desc.region * unit;
     if (!xpmem)
-        return weiri_fail(WEIR_ERR_INVALID, "rank %d cannot attach memory of rank %d", comm->rank,
-                          rank);
+        return weiri_fail(WEIR_ERR_INVALID, "rank %d cannot attach memory of rank %d",
+                          weiri_comm_parent_rank(comm, comm->rank),
+                          weiri_comm_parent_rank(comm, rank));
     if (xpmem->peers[rank].is_here || desc.region == 0) {
         *pointer = (char *)start;
         return WEIR_OK;

@@ -209,6 +209,22 @@ static void check_memory(weir_comm *comm, const layout *where, int *failures)
     weir_mem_free(mine);
 }
 
+/* What fails among the ranks of a node names them by their numbers in the job. */
+static void check_numbers(weir_comm *comm, const layout *where, int *failures)
+{
+    weir_comm *node = comm->host_comm;
+    const int own = weir_comm_rank(comm);
+    char text[64];
+    (void)where;
+    EXPECT(failures, weiri_comm_fail_aborted(node, "a call") == WEIR_ERR_ABORTED);
+    snprintf(text, sizeof text, "rank %d: a call: the communicator was aborted", own);
+    EXPECT(failures, boot_last_error_has(text));
+    EXPECT(failures,
+           weiri_region_map(node, node->rank, (weiri_desc){.generation = 0}) == WEIR_ERR_INVALID);
+    snprintf(text, sizeof text, "rank %d has no region", own);
+    EXPECT(failures, boot_last_error_has(text));
+}
+
 /* The last rank aborts, which ends the waits of all others. It aborts when all have left the first
  * barrier, since a call during which the communicator is aborted fails. */
 static void check_abort(weir_comm *comm, const layout *where, int *failures)
@@ -335,6 +351,7 @@ int main(void)
         LAYOUT_RANKS_TEST("tcp: collectives of 1 + 2 + 3 ranks with GPUs", check_collectives,
                           "abbccc", 3, "tcp", 1),
         LAYOUT_TEST("memory of other nodes cannot be accessed", check_memory, "abcab", 3),
+        LAYOUT_TEST("failures within a node name ranks of the job", check_numbers, "abcab", 3),
         LAYOUT_TEST("an abort reaches the other node", check_abort, "abbb", 2),
         LAYOUT_TEST("an abort reaches all of 3 nodes", check_abort, "abbccc", 3),
         DEATH_TEST("a dead rank is named on both nodes", "aabb", 2),
