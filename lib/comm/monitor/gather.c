@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ROUNDS = 4, ASKED_MAX = 1024, ANSWER_BYTES_MAX = 16 << 20, NO_LIMIT_S = 60 };
+enum { ROUNDS = 4, ASKED_MAX = WEIR_RANKS_MAX, ANSWER_BYTES_MAX = 16 << 20, NO_LIMIT_S = 60 };
 
 /* A process that is being asked. */
 typedef struct gather_one {
@@ -35,6 +35,7 @@ typedef struct gathering {
     int stop;
     weiri_monitor_peer asked[ASKED_MAX];
     int nasked;
+    int nleft; /* ranks whose processes are too many to be asked */
 } gathering;
 
 static int gather_was_asked(const gathering *all, const weiri_monitor_peer *peer)
@@ -94,13 +95,17 @@ static int gather_open(const gathering *all, const weiri_monitor_peer *peer, gat
 static int gather_begin(gathering *all, gather_one *ones)
 {
     int count = 0;
+    all->nleft = 0;
     for (int i = 0; i < all->view->ncomms; i++)
         for (int rank = 0; rank < all->view->comms[i].nranks; rank++) {
             const weiri_view_rank *about = &all->view->comms[i].ranks[rank];
             const int is_able = about->seen == WEIRI_SEEN_NOT || about->seen == WEIRI_SEEN_RUNNING;
-            if (!about->peer.address.port || !is_able || all->nasked == ASKED_MAX ||
-                gather_was_asked(all, &about->peer))
+            if (!about->peer.address.port || !is_able || gather_was_asked(all, &about->peer))
                 continue;
+            if (all->nasked == ASKED_MAX) {
+                all->nleft++;
+                continue;
+            }
             all->asked[all->nasked++] = about->peer;
             if (gather_open(all, &about->peer, &ones[count]))
                 count++;
@@ -189,6 +194,7 @@ void weiri_gather(weiri_view *view, int stop, int timeout_s)
                 break;
             gather_round(all, ones, count, set);
         }
+        view->timeouts += all->nleft;
     }
     /* Nothing was heard of the other ranks. */
     for (int i = 0; i < view->ncomms; i++)

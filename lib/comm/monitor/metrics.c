@@ -184,6 +184,11 @@ static void metrics_take_slot(const char *folder, const char *host)
         close(slot_fd);
         slot_fd = -1;
     }
+    if (!has_warned++)
+        weiri_log(WEIRI_LOG_WARN,
+                  "metrics: other processes have all %d Prometheus files of host %s in %s; give "
+                  "this one another WEIR_METRICS_DIR",
+                  SLOTS, host, folder);
 }
 
 /* Opens a file for writing, to which others may not write, whatever the umask. how: O_TRUNC, or

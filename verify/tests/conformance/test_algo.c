@@ -398,9 +398,32 @@ static void keep_and_evict(weir_comm *comm, int *failures)
     EXPECT(failures, of.destroyed == 5 && of.freed == 1 && of.unlike == 0);
 }
 
+/* Without contexts_max 16 are kept; further calls replace the oldest. */
+static void keep_16(weir_comm *comm, int *failures)
+{
+    weir_algo_ops ops = record_ops;
+    recorder of = {0};
+    weir_algo *algo = NULL;
+    ops.contexts_max = 0;
+    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &ops, &of, &algo));
+    for (int key = 0; key < 20; key++) {
+        EXPECT_OK(failures, call_with(algo, comm, key));
+        EXPECT(failures, weir_algo_contexts(algo, comm) == (key < 16 ? key + 1 : 16));
+    }
+    EXPECT(failures, of.made == 20 && of.destroyed == 4);
+    EXPECT_OK(failures, call_with(algo, comm, 4)); /* the oldest that is kept */
+    EXPECT(failures, of.made == 20 && of.last == 5);
+    EXPECT_OK(failures, call_with(algo, comm, 0)); /* takes the place of 5 */
+    EXPECT_OK(failures, call_with(algo, comm, 4));
+    EXPECT(failures, of.made == 21 && of.last == 5);
+    weir_algo_destroy(algo);
+    EXPECT(failures, of.destroyed == 21 && of.freed == 1 && of.unlike == 0);
+}
+
 static void test_contexts_are_kept_and_the_oldest_gives_way(void **state)
 {
     (void)state;
+    run_comm_ranks(2, keep_16);
     run_comm_ranks(3, keep_and_evict);
     run_comm_ranks(1, keep_and_evict);
 }

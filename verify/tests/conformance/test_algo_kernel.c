@@ -248,6 +248,21 @@ static int is_refused(weir_comm *comm, void *argument)
     return failures;
 }
 
+/* Sources that include more files, or a longer one, than are read. */
+static void write_beyond_limits(void)
+{
+    char name[32], many[8192] = "#include \"weir/kernel.h\"\n", path[512];
+    for (int i = 0; i < 130; i++) {
+        snprintf(name, sizeof name, "part%d.h", i);
+        algo_write(name, "\n");
+        snprintf(many + strlen(many), sizeof many - strlen(many), "#include \"%s\"\n", name);
+    }
+    algo_write("many.cu", many);
+    algo_write("large.h", "\n");
+    assert_int_equal(truncate(algo_path(path, "large.h"), (16 << 20) + 1), 0);
+    algo_write("large.cu", "#include \"large.h\"\n");
+}
+
 static void test_bad_sources_are_refused_on_every_rank(void **state)
 {
     (void)state;
@@ -263,6 +278,8 @@ static void test_bad_sources_are_refused_on_every_rank(void **state)
         {".", NULL, "k", WEIR_ERR_INVALID, {"not a regular file", NULL}},
         {"a.cu", "absent.cu", "add", WEIR_ERR_INVALID, {"rank 1 failed", "absent.cu"}},
         {"a.cu", "undefined.cu", "add", WEIR_ERR_MISMATCH, {"not the same on all ranks", "rank 1"}},
+        {"many.cu", NULL, "k", WEIR_ERR_INVALID, {"more than 128 files are included", NULL}},
+        {"large.cu", NULL, "k", WEIR_ERR_INVALID, {"large.h", NULL}},
         {NULL, NULL, "add", WEIR_ERR_INVALID, {"are required", NULL}},
         {"a.cu", NULL, "", WEIR_ERR_INVALID, {"are required", NULL}},
     };
@@ -270,6 +287,7 @@ static void test_bad_sources_are_refused_on_every_rank(void **state)
                             "{ nonsense }\n");
     algo_write("undefined.cu", "#include \"weir/kernel.h\"\nint does_not_exist(int);\n"
                                "WEIR_KERNEL(k, int32_t, args)\n{ does_not_exist(args); }\n");
+    write_beyond_limits();
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
         run_on(2, is_refused, &refusals[i]);
 }
@@ -380,6 +398,8 @@ static void test_a_damaged_entry_is_not_loaded(void **state)
     change_byte(entry, -20, SEEK_END); /* the seal */
     run_on(1, cached_is, &no);
     assert_int_equal(truncate(entry, 100), 0);
+    run_on(1, cached_is, &no);
+    assert_int_equal(truncate(entry, ((off_t)256 << 20) + 1), 0); /* longer than any is read */
     run_on(1, cached_is, &no);
     assert_int_equal(chmod(entry, 0722), 0); /* others may have written it */
     run_on(1, cached_is, &no);

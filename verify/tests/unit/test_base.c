@@ -457,6 +457,31 @@ TEST(link_files_give_the_shortest_possible_time)
     weiri_links_free(again);
 }
 
+/* As many endpoints and sizes as there is room for, and one more of each. */
+TEST(link_files_are_read_up_to_their_limits)
+{
+    weiri_links *links = NULL;
+    char text[8192];
+    for (int more = 0; more < 2; more++) {
+        int length = snprintf(text, sizeof text, "weir-links 1\nbackend host\nendpoints %d\n",
+                              WEIRI_LINKS_ENDPOINTS_MAX);
+        length += snprintf(text + length, sizeof text - (size_t)length, "pair 255 254 1 0.5\n");
+        for (int i = 0; i < WEIRI_LINKS_SIZES_MAX + more; i++)
+            length += snprintf(text + length, sizeof text - (size_t)length, "together %d %d\n",
+                               1000 * (i + 1), i + 1);
+        assert_int_equal(read_links(text, &links), more ? WEIR_ERR_INVALID : WEIR_OK);
+        if (more) {
+            assert_non_null(strstr(weir_last_error(), ":37: "));
+            continue;
+        }
+        assert_float_equal(links->us[255 * 256 + 254], 0.5, 1e-9);
+        assert_float_equal(weiri_links_floor_us(links, 64000), 0.5 + 2, 1e-9);
+        weiri_links_free(links);
+        links = NULL;
+    }
+    assert_int_equal(read_links("weir-links 1\nendpoints 257\n", &links), WEIR_ERR_INVALID);
+}
+
 TEST(wrong_link_files_are_rejected_with_the_line_number)
 {
     static const struct {

@@ -16,8 +16,10 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -283,6 +285,43 @@ TEST(metrics_beyond_the_limit_of_file_sizes_end_no_program)
     write_no_metrics();
     assert_int_equal(codes[0], 0);
     assert_int_equal(codes[1], 0);
+}
+
+static int create_with_log(weir_boot *boot, void *path)
+{
+    int count = 2;
+    return !freopen(path, "a", stderr) || create_often(boot, &count) != 0;
+}
+
+/* Other processes of the host have the names of all Prometheus files. */
+TEST(a_process_without_a_free_file_says_so_once)
+{
+    enum { FILES = 1024 };
+    struct rlimit limit;
+    char command[512], host[64], path[512];
+    int codes[2] = {1, 1}, locked[FILES];
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    if (limit.rlim_max < FILES + 200 || setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        skip();
+    snprintf(command, sizeof command, "mkdir -p %s/taken", folder);
+    assert_int_equal(system(command), 0);
+    gethostname(host, sizeof host);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/taken/.nccl_inspector_%s_%d.lock", folder, host, i);
+        locked[i] = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0664);
+        assert_int_equal(flock(locked[i], LOCK_EX | LOCK_NB), 0);
+    }
+    write_metrics_to("taken", "prom");
+    snprintf(path, sizeof path, "%s/taken/log", folder);
+    assert_int_equal(weir_boot_fork_run(2, create_with_log, path, LIMIT_MS, codes), WEIR_OK);
+    write_no_metrics();
+    for (int i = 0; i < FILES; i++)
+        close(locked[i]);
+    assert_int_equal(codes[0] + codes[1], 0);
+    snprintf(command, sizeof command,
+             "test $(grep -c 'have all 1024 Prometheus files' %s/taken/log) = 2", folder);
+    assert_int_equal(system(command), 0);
 }
 
 TEST(a_file_of_another_process_is_not_written_to)
@@ -655,6 +694,27 @@ TEST(processes_that_are_gone_or_slower_than_the_end_are_silent)
     view = view_with(&one);
     gather_into(&view, 0);
     expect_gathered(&view, 1, WEIRI_SEEN_SILENT, WEIRI_SEEN_SILENT);
+    weiri_view_free(&view);
+}
+
+/* Silent processes, more than are asked: all are counted. */
+TEST(more_processes_than_are_asked_count_as_silent)
+{
+    answering one;
+    weiri_named_address named;
+    answering_begin(&one, "end\n", "", 1);
+    assert_int_equal(weiri_named_address_parse(one.address, &named), WEIR_OK);
+    answering_end(&one); /* its connections are refused */
+    weiri_view view = {.ncomms = 0};
+    for (int i = 0; i < 2; i++) {
+        const int nranks = i ? 100 : WEIR_RANKS_MAX;
+        weiri_view_comm *comm = weiri_view_comm_of(&view, 0xa + (uint64_t)i, nranks);
+        for (int rank = 0; rank < nranks; rank++)
+            comm->ranks[rank].peer =
+                (weiri_monitor_peer){0xb, 1 + i * WEIR_RANKS_MAX + rank, named.address};
+    }
+    gather_into(&view, 0);
+    expect_gathered(&view, WEIR_RANKS_MAX + 100, WEIRI_SEEN_SILENT, WEIRI_SEEN_SILENT);
     weiri_view_free(&view);
 }
 
