@@ -359,13 +359,19 @@ static void test_object_owns_its_context(void **state)
     (void)state;
     weir_status answer = WEIR_OK;
     weir_boot *boot = NULL;
-    weir_boot_ops partial = own_ops;
-    partial.barrier = NULL;
+    weir_boot_ops partial[6] = {own_ops, own_ops, own_ops, own_ops, own_ops, own_ops};
+    partial[0].name = NULL;
+    partial[1].allgather = NULL;
+    partial[2].send = NULL;
+    partial[3].recv = NULL;
+    partial[4].barrier = NULL;
+    partial[5].destroy = NULL;
     destroyed = 0;
     assert_int_equal(weir_boot_create(&own_ops, &answer, 2, 2, &boot), WEIR_ERR_INVALID);
     assert_int_equal(weir_boot_create(&own_ops, &answer, -1, 2, &boot), WEIR_ERR_INVALID);
     assert_int_equal(weir_boot_create(&own_ops, &answer, 0, 0, &boot), WEIR_ERR_INVALID);
-    assert_int_equal(weir_boot_create(&partial, &answer, 0, 2, &boot), WEIR_ERR_INVALID);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(weir_boot_create(&partial[i], &answer, 0, 2, &boot), WEIR_ERR_INVALID);
     assert_null(boot);
     assert_int_equal(destroyed, 0);
     assert_int_equal(weir_boot_create(&own_ops, &answer, 1, 2, &boot), WEIR_OK);

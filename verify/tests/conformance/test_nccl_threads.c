@@ -4,6 +4,7 @@
  * thread sanitizer (BUILD=tsan) it checks that what the ranks of a process share is protected:
  * handles, ids, errors, registrations, jobs, the monitor.
  */
+#include "nccl/rma/rma.h"
 #include "nccl/weir_nccl.h"
 #include <weir/weir.h>
 #include "verify/tests/support/unit_test.h"
@@ -135,9 +136,13 @@ TEST(threads_divide_a_communicator)
 static void call_onesided(thread_rank *r, ncclComm_t comm)
 {
     const int next = (r->rank + 1) % r->nranks, before = (r->rank + r->nranks - 1) % r->nranks;
-    void *memory = NULL;
+    void *memory = NULL, *handle = NULL;
     ncclWindow_t window = NULL;
     EXPECT_OK(ncclMemAlloc(&memory, 1 << 16));
+    EXPECT_OK(ncclCommRegister(comm, memory, 1 << 16, &handle));
+    const weiri_registration *registered = weiri_registration_find(comm, handle);
+    EXPECT(registered && registered->mem && weir_mem_pointer(registered->mem) == memory);
+    EXPECT_OK(ncclCommDeregister(comm, handle));
     EXPECT_OK(ncclCommWindowRegister(comm, memory, 1 << 16, &window, NCCL_WIN_COLL_SYMMETRIC));
     for (int turn = 0; window && turn < TURNS; turn++) {
         int32_t value = 100 * turn + r->rank;

@@ -35,6 +35,7 @@ TEST(malformed_addresses_are_rejected)
                                       "eth0[::1]:5000",
                                       "[127.0.0.1]:5000",
                                       "256.0.0.1:5000",
+                                      "interface-16-abc:10.0.0.1:5000",
                                       "an-interface-name-too-long:10.0.0.1:5000"};
     weir_boot *boot = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -47,7 +48,9 @@ TEST(malformed_addresses_are_rejected)
     assert_int_equal(weir_boot_tcp_create_at("127.0.0.1:5000", 0, 0, &boot), WEIR_ERR_INVALID);
     assert_int_equal(weir_boot_tcp_create_at("nosuch0:127.0.0.1:5000", 0, 1, &boot),
                      WEIR_ERR_SYSTEM);
-    assert_true(last_error_has("'nosuch0'") && last_error_has("lo"));
+    /* An interface with several addresses is listed once. */
+    const char *names = strstr(weir_last_error(), "lo");
+    assert_true(last_error_has("'nosuch0'") && names && !strstr(names + 2, "lo,"));
     /* Reserved for documentation; no host has it. */
     assert_int_equal(weir_boot_tcp_create_at("192.0.2.1:5000", 0, 1, &boot), WEIR_ERR_SYSTEM);
     assert_true(last_error_has("cannot listen at 192.0.2.1:5000"));
@@ -61,6 +64,8 @@ TEST(well_formed_addresses_are_parsed)
     assert_int_equal(weiri_named_address_parse("eth0:10.0.0.4:50000", &named), WEIR_OK);
     assert_string_equal(named.interface, "eth0");
     assert_string_equal(weiri_address_text(&named.address, text), "10.0.0.4:50000");
+    assert_int_equal(weiri_named_address_parse("interface-15-ab:10.0.0.4:1", &named), WEIR_OK);
+    assert_string_equal(named.interface, "interface-15-ab");
     assert_int_equal(weiri_named_address_parse("10.0.0.4:1", &named), WEIR_OK);
     assert_string_equal(named.interface, "");
     assert_int_equal(weiri_named_address_parse("lo:[::1]:65535", &named), WEIR_OK);

@@ -234,6 +234,37 @@ static void expect_error(weir_dtype dtype, weir_op op, const char *name, uint64_
         fail_msg("%s %s: %s lacks \"%s\"", weir_dtype_name(dtype), name, text, says);
 }
 
+/* Of results that are all wrong, four rows are explained, a line each, within the text's bytes. */
+static void expect_lines(int nranks, int has_others)
+{
+    weirv_case c = case_of(WEIR_FLOAT, WEIR_SUM, nranks);
+    uint8_t out[COUNT * 8];
+    char text[2048] = "", *line = text;
+    for (size_t i = 0; i < COUNT; i++)
+        put_bits(WEIR_FLOAT, out, i, 0x12345678);
+    weirv_explain_special(&c, out, text, sizeof text);
+    for (int i = 0; i < 4; i++) {
+        char *end = strchr(line, '\n');
+        assert_true(end && strncmp(line, "element ", 8) == 0);
+        *end = '\0';
+        assert_int_equal(strstr(line, ", the others ") != NULL, has_others);
+        line = end + 1;
+    }
+    assert_string_equal(line, "");
+    for (size_t bytes = 1; bytes < 700; bytes += 3) {
+        memset(text, 'z', sizeof text - 1);
+        weirv_explain_special(&c, out, text, bytes);
+        assert_true(strlen(text) < bytes);
+        assert_int_equal(strspn(text + bytes, "z"), sizeof text - 1 - bytes);
+    }
+}
+
+TEST(wrong_rows_are_explained_in_a_line_each)
+{
+    expect_lines(3, 0);
+    expect_lines(5, 1);
+}
+
 TEST(wrong_special_values_are_found_and_named)
 {
     expect_error(WEIR_FLOAT, WEIR_SUM, "NaN", 0x3f800000, "got 1, expected nan: rank ");
