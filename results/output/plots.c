@@ -149,9 +149,9 @@ void results_plots_line(results_plots *plots, const char *candidate, results_sid
     fprintf(plots->script, "$d%d << EOD\n", number);
     for (size_t i = 0; i < count; i++) {
         const results_point *p = &points[i];
-        if (isnan(p->y) || (i > 0 && p->x <= points[i - 1].x)) /* sizes of other hosts begin */
+        if (!isfinite(p->y) || (i > 0 && p->x <= points[i - 1].x)) /* sizes of other hosts begin */
             fputc('\n', plots->script);
-        if (isnan(p->y))
+        if (!isfinite(p->y))
             continue;
         int band = isfinite(p->low) && isfinite(p->high);
         has_band |= band;

@@ -35,7 +35,7 @@ typedef struct results_plots {
 typedef enum results_side_of { RESULTS_ALONE, RESULTS_OF_B, RESULTS_OF_A } results_side_of;
 
 typedef struct results_point {
-    double x, y, low, high; /* the band; NaN: none. NaN y interrupts the line */
+    double x, y, low, high; /* the band; NaN: none. An infinite or NaN y interrupts the line */
 } results_point;
 
 /* Returns 0, or -1 without gnuplot or without a temporary folder. Call results_plots_free in either

@@ -119,6 +119,33 @@ TEST(lines_of_a_plot_have_titles_colours_ranges_and_intervals)
     rmdir(folder);
 }
 
+TEST(points_that_cannot_be_drawn_leave_the_texts_of_others_in_place)
+{
+    const results_axes axes = {.x = "bytes", .y = "time, us", .log_x = 1};
+    const results_point points[] = {
+        {1024, 5, NAN, NAN}, {2048, INFINITY, NAN, NAN}, {4096, NAN, NAN, NAN}, {8192, 7, 6, 8}};
+    results_plots plots;
+    if (results_plots_open(&plots) != 0)
+        skip(); /* no gnuplot */
+    char *page = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&page, &bytes);
+    const int number = results_plots_begin(&plots, &axes);
+    results_plots_line(&plots, "<weir>", RESULTS_OF_A, points, 4);
+    results_plots_end(&plots);
+    assert_int_equal(results_plots_draw(&plots), 0);
+    assert_int_equal(results_plots_put(&plots, number, "g0h", "Time", file), 0);
+    fclose(file);
+    results_plots_free(&plots);
+    expect_line(page, "<title>&lt;weir&gt; (A); bytes 1024; time, us 5</title></circle>");
+    expect_line(
+        page,
+        "<title>&lt;weir&gt; (A); bytes 8192; time, us 7; 95% interval 6 to 8</title></circle>");
+    assert_null(strstr(page, "<title></title>"));
+    assert_null(strstr(page, "inf"));
+    free(page);
+}
+
 /* ----------------------------------------------------------------- history */
 
 TEST(a_change_of_level_needs_five_nights_on_each_side)
