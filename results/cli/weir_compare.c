@@ -18,7 +18,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { EXIT_REGRESSED = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 
@@ -197,15 +196,6 @@ static void print_suspects(FILE *file, const results_report *report)
     results_suspects_print(file, report->comparison, report->rules);
 }
 
-static int is_same_file(const char *a, const char *b)
-{
-    struct stat first, second;
-    const int has_first = stat(a, &first) == 0, has_second = stat(b, &second) == 0;
-    if (!has_first || !has_second)
-        return has_first == has_second && strcmp(a, b) == 0;
-    return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
 /* Refuses an output that would overwrite another one, or a file that is read. */
 static int check_outputs(const settings *s)
 {
@@ -215,7 +205,7 @@ static int check_outputs(const settings *s)
     enum { OUTPUTS = 8, FILES = sizeof files / sizeof *files };
     for (int i = 0; i < OUTPUTS; i++)
         for (int k = i + 1; k < FILES; k++)
-            if (files[i] && files[k] && is_same_file(files[i], files[k]))
+            if (files[i] && files[k] && results_same_file(files[i], files[k]))
                 return usage("an output needs a separate file, which is not read either:",
                              files[i]);
     return 0;

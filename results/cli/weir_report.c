@@ -78,6 +78,9 @@ static int read_settings(settings *s, int argc, char **argv)
         s->sources[1] = s->sources[0];
         s->sources[0] = NULL;
     }
+    for (int i = 0; i < 2; i++)
+        if (s->sources[i] && results_same_file(s->out, s->sources[i]))
+            return usage("the page would overwrite results:", s->out);
     return 0;
 }
 

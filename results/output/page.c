@@ -207,7 +207,9 @@ static void put_verdict(FILE *file, const results_report *report)
     const results_comparison *c = report->comparison;
     fputs("<section id=\"verdict\" tabindex=\"-1\">\n<h2>", file);
     if (report->name_a)
-        fprintf(file, "Verdict: <span class=\"%s\">%s</span></h2>\n", class_of(c->overall),
+        fprintf(file, "Verdict: <span class=\"%s\">%s</span></h2>\n",
+                class_of(c->losses && c->overall != RESULTS_REGRESSED ? RESULTS_INCONCLUSIVE
+                                                                      : c->overall),
                 results_overall_word(c));
     else
         fputs("Results</h2>\n", file);

@@ -41,6 +41,8 @@ enum { RESULTS_FILE_BYTES = 1 << 28 }; /* larger files are not read */
 /* Opens a regular file for reading without blocking, even if the path is a pipe. Returns NULL with
  * errno set: EFBIG for more than most_bytes, ENOTSUP if it is not a regular file. */
 FILE *results_open(const char *path, long long most_bytes);
+/* Whether two names are one regular file, or the same name of a file that does not exist. */
+int results_same_file(const char *a, const char *b);
 
 /*
  * Reads one source that a user named: a file, a folder (all result files in and below it, in the

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,4 +29,13 @@ FILE *results_open(const char *path, long long most_bytes)
         errno = problem;
     }
     return file;
+}
+
+int results_same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+    const int has_first = stat(a, &first) == 0, has_second = stat(b, &second) == 0;
+    if (!has_first || !has_second)
+        return has_first == has_second && strcmp(a, b) == 0;
+    return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }

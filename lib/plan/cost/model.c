@@ -165,6 +165,11 @@ static weir_status plan_model_read_lines(FILE *from, const char *path, weiri_pla
         status = plan_model_parse_line(path, line, text, &based, model);
     if (status == WEIR_OK && ferror(from))
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read the topology %s", path);
+    if (status == WEIR_OK && !based)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: contains no line; expected key = value of a topology; "
+                          "docs/user/plans.md lists the keys",
+                          path);
     snprintf(model->about, sizeof model->about, "numbers from a file");
     if (status == WEIR_OK && model->node_ranks < model->ranks && !(model->net_gbs > 0))
         return weiri_fail(WEIR_ERR_INVALID,

@@ -216,6 +216,9 @@ fi
 if [ -x ./weir-report ]; then
     check "a page with wrong results is written" ends_with 0 ./weir-report -o "$scratch/page.html" "$scratch/a.csv" "$scratch/size.csv"
     check "it says regressed, and names the row" eval 'grep -q "Verdict: <span class=\"[a-z]*\">regressed</span>" "$scratch/page.html" && grep -q "256 bytes, weir.* wrong results in B; A has no such row</li>" "$scratch/page.html"'
+    check "an incomplete page says so" eval 'ends_with 0 ./weir-report -o "$scratch/page.html" "$scratch/a.csv" "$scratch/lost/cut.csv" && grep -q "Verdict: <span class=\"inconclusive\">incomplete: " "$scratch/page.html"'
+    cp "$scratch/a.csv" "$scratch/source.csv"
+    check "a page does not overwrite what it reads" eval 'ends_with 2 ./weir-report -o "$scratch/source.csv" "$scratch/source.csv" && cmp -s "$scratch/a.csv" "$scratch/source.csv"'
     check "a page of B alone names wrong rows" eval 'ends_with 0 ./weir-report -o "$scratch/page.html" "$scratch/size.csv" && grep -q ">1 row with wrong results</p>" "$scratch/page.html" && grep -q ">wrong: allreduce.*256 bytes" "$scratch/page.html"'
 fi
 tap_done

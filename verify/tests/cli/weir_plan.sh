@@ -256,6 +256,8 @@ echo 'pair_gbp = 1' >"$scratch/bad"
 refuses "cost: an unknown key is reported with file and line" 2 "cost --topology $scratch/bad $scratch/good.json" "bad:1:" "key = value"
 printf 'ranks = 2\nmachine_ranks = 1\n' >"$scratch/bad"
 refuses "cost: a topology of several nodes without a network is a usage error" 2 "cost --topology $scratch/bad $scratch/good.json" net_gbs
+echo "# nothing but a remark" >"$scratch/empty"
+refuses "cost: a topology without a line is a usage error" 2 "cost --topology $scratch/empty $scratch/good.json" "contains no line"
 cat >"$scratch/links" <<'END'
 weir-links 1
 machine 0
