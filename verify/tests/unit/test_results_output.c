@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <unistd.h>
 
 enum { GIVEN = 5, RUNS = 3, TEXT_BYTES = 512 };
 
@@ -557,6 +558,51 @@ TEST(the_page_has_the_numbers)
         strstr(text, "2 regressed, 1 improved, 0 inconclusive, 0 no difference, 1 missing in A"));
     assert_non_null(strstr(text, "<td>12 (0 lines that could not be used)</td>"));
     free(text);
+    judged_free(&j);
+}
+
+/* The value of a row in a plot: bandwidth, time, or ratio; NaN: none. */
+static double drawn(const struct given *row, int plot, int is_b)
+{
+    const double time_us = median_of(is_b ? row->b : row->a);
+    return plot == 2 ? (is_b ? ratio_of(row) : NAN) : plot == 1 ? time_us : busbw_of(row, time_us);
+}
+
+/* The plots' script: after each label, the lines "size value low high" of its plot. */
+TEST(the_plots_have_the_numbers)
+{
+    static const char *const labels[] = {"'busbw, GB/s'", "'time, us'", "'time of B / time of A'"};
+    judged j;
+    judged_make(&j);
+    char *script = NULL, folder[] = "/tmp/weir_plots_XXXXXX", path[64], *rest = NULL;
+    size_t bytes = 0;
+    results_plots plots = {.script = open_memstream(&script, &bytes)};
+    const results_machine machine = {NULL, NULL};
+    const results_page page = {.report = &j.report, .plots = &plots, .machine = &machine};
+    results_group groups[GIVEN];
+    assert_non_null(mkdtemp(folder));
+    snprintf(plots.folder, sizeof plots.folder, "%s", folder);
+    assert_int_equal(results_groups_make(&page, groups, GIVEN), 3);
+    fclose(plots.script);
+    int plot = -1, found[3] = {0};
+    for (char *line = strtok_r(script, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        double x, y, low, high;
+        for (int i = 0; strncmp(line, "set ylabel ", 11) == 0 && i < 3; i++)
+            plot = strcmp(line + 11, labels[i]) == 0 ? i : plot;
+        if (sscanf(line, "%lf %lf %lf %lf", &x, &y, &low, &high) != 4)
+            continue;
+        assert_true(low <= y && y <= high);
+        for (int i = 0; i < 2 * GIVEN; i++)
+            found[plot] += x == (double)given[i / 2].bytes &&
+                           fabs(y / drawn(&given[i / 2], plot, i % 2) - 1) < 1e-7;
+    }
+    assert_true(found[0] == 8 && found[1] == 8 && found[2] == 2);
+    for (int i = 0; i < plots.count; i++) {
+        snprintf(path, sizeof path, "%s/%d.points", folder, i);
+        unlink(path);
+    }
+    rmdir(folder);
+    free(script);
     judged_free(&j);
 }
 
