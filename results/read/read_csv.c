@@ -230,9 +230,7 @@ static const char *rccl_field(const rccl_header *header, const record *made, rcc
 {
     const int shift = made->count == header->count + 1 && header->at[RCCL_NODES] < 0;
     int at = header->at[column];
-    if (column == RCCL_NODES && shift)
-        at = header->at[RCCL_COLLECTIVE] + 1;
-    else if (at > header->at[RCCL_COLLECTIVE])
+    if (at > header->at[RCCL_COLLECTIVE])
         at += shift;
     return at < 0 || at >= made->count ? "" : made->field[at];
 }

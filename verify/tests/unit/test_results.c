@@ -461,6 +461,70 @@ TEST(other_tools_state_the_number_of_nodes)
     }
 }
 
+/* A header of rccl-tests may lack the column nodes, which rows have. */
+TEST(rows_of_rccl_csv_have_their_columns)
+{
+    static const char *const texts[] = {
+        "numCycle,collective,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
+        "time,algbw,busbw,#wrong\n7,AllReduce,3,16,8,2,1024,float,sum,0,10.5,0.1,0.2,0\n",
+        "numCycle,collective,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
+        "time,algbw,busbw,#wrong\n7,AllReduce,3,16,8,2,1024,float,sum,0,10.5,0.1,0.2,0\n",
+        "numCycle,collective,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
+        "time,algbw,busbw,#wrong\n7,AllReduce,16,8,2,1024,float,sum,0,10.5,0.1,0.2,0\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        reading made;
+        read_text(&made, "r.csv", texts[i]);
+        assert_int_equal(made.set.count, 1);
+        const results_row *row = &made.set.rows[0];
+        assert_string_equal(row->text[RESULTS_RUN_ID], "r.csv#7");
+        assert_string_equal(row->text[RESULTS_COLLECTIVE], "allreduce");
+        assert_true(row->nranks == 32 && row->nnodes == 2 && row->bytes == 1024);
+        assert_string_equal(row->text[RESULTS_DTYPE], "float");
+        assert_string_equal(row->text[RESULTS_REDOP], "sum");
+        assert_string_equal(row->text[RESULTS_PLACEMENT], "out");
+        assert_string_equal(row->text[RESULTS_VERIFY], "pass");
+        assert_string_equal(row->text[RESULTS_MEDIAN_US], "10.5");
+        assert_string_equal(row->text[RESULTS_ALGBW_GBS], "0.1");
+        assert_string_equal(row->text[RESULTS_BUSBW_GBS], "0.2");
+        reading_free(&made);
+    }
+}
+
+/* nccl-tests lists a device for each process, others one for each GPU: then processes repeat. */
+TEST(listed_devices_give_the_number_of_ranks)
+{
+    static const struct {
+        const char *devices;
+        int nranks, nnodes;
+    } lists[] = {
+        {"{\"rank\":0,\"hostname\":\"a\",\"pid\":1},{\"rank\":2,\"hostname\":\"a\",\"pid\":2}", 4,
+         1},
+        {"{\"rank\":0,\"hostname\":\"a\",\"pid\":1},{\"rank\":2,\"hostname\":\"b\",\"pid\":1}", 4,
+         2},
+        {"{\"rank\":0,\"hostname\":\"a\",\"pid\":1},{\"rank\":1,\"hostname\":\"a\",\"pid\":2},"
+         "{\"rank\":2,\"hostname\":\"a\",\"pid\":1},{\"rank\":3,\"hostname\":\"a\",\"pid\":2}",
+         4, 1},
+        {"{\"rank\":0,\"hostname\":\"a\"},{\"rank\":1,\"hostname\":\"b\"},{\"rank\":2,\"hostname\":"
+         "\"a\"}",
+         3, 2},
+        {"{\"rank\":0,\"hostname\":\"a\"},{\"rank\":2,\"hostname\":\"a\"}", 4, 1}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char text[1024];
+        reading made;
+        snprintf(text, sizeof text,
+                 "{\"version\":3,\"args\":[\"all_reduce_perf\"],\"config\":{\"nthreads\":1,"
+                 "\"ngpus\":2,\"devices\":[%s]},\"results\":[{\"size\":8,\"count\":2,"
+                 "\"type\":\"float\",\"redop\":\"sum\",\"root\":-1,\"out_of_place\":"
+                 "{\"time\":8.5,\"nwrong\":0}}]}",
+                 lists[i].devices);
+        read_text(&made, "x.json", text);
+        assert_int_equal(made.set.count, 1);
+        assert_int_equal(made.set.rows[0].nranks, lists[i].nranks);
+        assert_int_equal(made.set.rows[0].nnodes, lists[i].nnodes);
+        reading_free(&made);
+    }
+}
+
 TEST(osu_output_needs_the_number_of_ranks)
 {
     results_set set;
