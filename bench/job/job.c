@@ -6,6 +6,7 @@
 #define _GNU_SOURCE /* sets of cpus */
 #include "bench/job/job.h"
 
+#include "base/build_id.h"
 #include "base/config.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -113,6 +114,28 @@ static weir_status connect_ranks(bench_job *job, const bench_launch *launch)
     return WEIR_OK;
 }
 
+/* Rejects ranks with another build than rank 0's before the benchmark's own exchanges, which may
+ * differ, too. Collective. */
+static weir_status check_builds(bench_job *job)
+{
+    weiri_build_id *all = calloc((size_t)job->nranks, sizeof *all);
+    if (!all)
+        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for %d ranks", job->nranks);
+    all[job->rank] = *weiri_build_id_own();
+    weir_status status = weir_boot_allgather(job->boot, all, sizeof *all);
+    for (int rank = 1; rank < job->nranks && status == WEIR_OK; rank++)
+        if (memcmp(&all[rank], &all[0], sizeof *all) != 0)
+            status = bench_job_note(
+                job, WEIR_ERR_MISMATCH,
+                "the ranks run different builds of weir: %.*s (sources %.*s) on rank 0, %.*s "
+                "(sources %.*s) on rank %d; start all ranks with the same programs",
+                (int)sizeof all->version, all[0].version, (int)sizeof all->sources, all[0].sources,
+                (int)sizeof all->version, all[rank].version, (int)sizeof all->sources,
+                all[rank].sources, rank);
+    free(all);
+    return status;
+}
+
 /* The bootstrap of a forked rank belongs to the process that forked it. */
 static weir_status take_ranks(bench_job *job)
 {
@@ -121,6 +144,9 @@ static weir_status take_ranks(bench_job *job)
     job->nranks = weir_boot_nranks(job->boot);
     job->values = calloc((size_t)job->nranks, sizeof *job->values);
     weiri_log_set_rank(job->rank);
+    const weir_status status = check_builds(job);
+    if (status != WEIR_OK)
+        return status;
     use_timeout(job, WATCHED_MS);
     if (!job->values || bench_watch_boot(&job->watch, &job->boot, owns_boot) != WEIR_OK)
         return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for %d ranks", job->nranks);

@@ -262,6 +262,22 @@ missing_rank() {
 check "a rank that does not come under torchrun: ends with 4" missing_rank
 check "a rank that does not come under torchrun: the line names it" says 'rank 1'
 
+# Rank 1 runs a program with another identity. What benchmarks exchange may differ, too: here an option.
+# shellcheck disable=SC2030,SC2031
+two_builds() (
+    codes=0
+    id=$(cat "${O:-build}/library.id") && LC_ALL=C sed "s/$id/${id//?/0}/" $bench >"$scratch/other" && chmod +x "$scratch/other" || return
+    export WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29435
+    RANK=1 "$scratch/other" -b 8 -e 8 -n 3 -T 20 >"$scratch/out1" 2>&1 &
+    RANK=0 $bench -b 8 -e 8 -n 2 -T 20 >"$out" 2>"$err"
+    codes=$?
+    wait $! || codes=$codes,$?
+    [ $codes = 2,2 ] && cat "$scratch/out1" >>"$err"
+)
+each_names_builds() { [ "$(grep -c 'different builds of weir: .* on rank 0, .* on rank 1; start' "$err")" -eq 2 ]; }
+check "ranks with different builds end with 2" two_builds
+check "ranks with different builds: each says so before options are compared" each_names_builds
+
 # ------------------------------------------------------------------------- torchrun, two hosts
 # torchrun PROGRAM: two ranks on each of two emulated hosts, with the variables that torchrun sets.
 # shellcheck disable=SC2016
