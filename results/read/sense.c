@@ -74,9 +74,28 @@ static void check_limits(results_set *set, const results_row *row, results_colum
         row->text[high_column], row->text[RESULTS_MEDIAN_US]);
 }
 
+/* Reports a bandwidth above what bytes and median make: an expectation would be met by it. Printed
+ * digits are rounded. */
+static void check_bandwidth(results_set *set, const results_row *row, results_column column,
+                            double made)
+{
+    double stated = 0;
+    const char *text = row->text[column], *dot = strchr(text, '.');
+    const double half = strpbrk(text, "eE") ? 0 : 0.5 * pow(10, dot ? -(double)strlen(dot + 1) : 0);
+    const double rounding = 1.005 + 0.0005 / row->median_us; /* three decimals of a time */
+    if (results_real(text, &stated) == 0 && stated > rounding * made + half)
+        results_lose(set, row->path, row->line, "%s '%s' contradicts bytes and median_us",
+                     results_column_name(column), text);
+}
+
 void results_sense_numbers(results_set *set, const results_row *row)
 {
-    if (results_is_own(row->origin)) /* others time single iterations apart from the mean */
+    const double made = (double)row->bytes / row->median_us / 1e3;
+    const double factor = results_bus_factor(row->text[RESULTS_COLLECTIVE], row->nranks);
+    if (results_is_own(row->origin)) { /* others time single iterations apart from the mean */
         check_limits(set, row, RESULTS_MIN_US, RESULTS_MAX_US);
+        check_bandwidth(set, row, RESULTS_ALGBW_GBS, made);
+        check_bandwidth(set, row, RESULTS_BUSBW_GBS, made * fmax(1, factor));
+    }
     check_limits(set, row, RESULTS_CI_LOW_US, RESULTS_CI_HIGH_US);
 }

@@ -22,7 +22,7 @@
 #define NEWEST_HEADER                                                                              \
     NEW_HEADER ",tokens,hidden,experts,topk,layout,dispatch_dtype,link_bytes,expert_bytes"
 #define ROW "1,r1,2026-01-01T00:00:00Z,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,"
-#define TIMES ",2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1,0.175,pass,0"
+#define TIMES ",2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.0008,0.0014,pass,0"
 
 typedef struct reading {
     results_set set;
@@ -186,7 +186,7 @@ static void expect_same_rows(const results_set *set,
     "\"host\": \"a \\\"b\\\", \xc3\xbc\", \"collective\": \"alltoallv\", \"backend\": \"cuda\", "  \
     "\"transport\": \"cuda_ipc\", \"nranks\": 8, \"nnodes\": 1, \"contender\": \"weir\", "         \
     "\"algo\": \"p:4x32\", \"dtype\": \"float\", \"redop\": \"none\", \"root\": -1, "              \
-    "\"placement\": \"out\", \"bytes\": 1024, \"count\": 2, \"iters\": 20, " more                  \
+    "\"placement\": \"out\", \"bytes\": 80000000000, \"count\": 2, \"iters\": 20, " more           \
     "\"oracle\": \"exact\", \"special\": \"off\", \"determinism\": \"off\", \"gpu_samples\": 6, "  \
     "\"gpu_throttled\": 0, \"throttle_reasons\": \"none\", \"sm_mhz\": 1980, "                     \
     "\"memory_mhz\": null, \"power_w\": 120, \"temperature_c\": 40, \"dist\": \"zipf:1.2\", "      \
