@@ -1,19 +1,84 @@
 /*
- * The parts of weir-check that compute: expectations and verdicts, the search for a slow node or
- * link by halves, and the deviations of a fleet's times.
+ * The parts of weir-check: programs that it starts, expectations and verdicts, the search for a
+ * slow node or link by halves, and the deviations of a fleet's times.
  */
 #include "bench/health/deviation.h"
 #include "bench/health/expect.h"
 #include "bench/health/output.h"
+#include "bench/health/process.h"
 #include "bench/health/search.h"
 #include "verify/tests/support/unit_test.h"
 
+#include "base/clock.h"
+
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { NODES_MOST = 40 };
+
+/* ------------------------------------------------------------------- programs */
+
+/* Runs a line of the shell; expects its result and the last line of its error output. */
+static void expect_process(char *shell, double deadline_s, int result, const char *last)
+{
+    char *argv[] = {"/bin/sh", "-c", shell, NULL}, line[600] = "";
+    assert_int_equal(health_process_run(argv, deadline_s, line, sizeof line), result);
+    assert_string_equal(line, last);
+}
+
+TEST(a_program_has_its_exit_code_and_its_last_complete_line)
+{
+    char long_line[600] = "";
+    expect_process("exit 0", 20, 0, "");
+    expect_process("echo out; echo one >&2; echo name: two >&2; exit 7", 20, 7, "two");
+    expect_process("echo one >&2; echo >&2; echo >&2", 20, 0, "one");
+    expect_process("echo one >&2; printf piece >&2; sleep 0.02; echo s >&2", 20, 0, "pieces");
+    expect_process("echo one >&2; printf piece >&2", 20, 0, "one");
+    expect_process("kill -9 $$", 20, 128 + SIGKILL, "");
+    memset(long_line, 'x', 511);
+    expect_process("printf %0600d 0 | tr 0 x >&2; echo >&2", 20, 0, long_line);
+    char *absent[] = {"/nonexistent/program", NULL}, line[600];
+    assert_int_equal(health_process_run(absent, 20, line, sizeof line), 127);
+    assert_string_equal(line, strerror(ENOENT));
+}
+
+TEST(a_program_that_does_not_end_is_killed_with_its_children)
+{
+    const double began_s = weiri_clock_s();
+    expect_process("sleep 30", 0.1, HEALTH_TIMED_OUT, "");
+    expect_process("exec 2>&-; sleep 30", 0.1, HEALTH_TIMED_OUT, "");
+    assert_true(weiri_clock_s() - began_s < 20);
+}
+
+/* Processor time that this process takes while it waits for one that has closed its output. */
+TEST(waiting_for_a_program_takes_no_processor)
+{
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    expect_process("exec 2>&-; sleep 0.4", 20, 0, "");
+    getrusage(RUSAGE_SELF, &after);
+    timersub(&after.ru_utime, &before.ru_utime, &before.ru_utime);
+    timersub(&after.ru_stime, &before.ru_stime, &before.ru_stime);
+    timeradd(&before.ru_utime, &before.ru_stime, &before.ru_utime);
+    assert_true(before.ru_utime.tv_sec == 0 && before.ru_utime.tv_usec < 50000);
+}
+
+TEST(an_exit_code_is_lost_if_SIGCHLD_is_ignored)
+{
+    char *argv[] = {"/bin/true", NULL}, line[128];
+    signal(SIGCHLD, SIG_IGN);
+    const int result = health_process_run(argv, 20, line, sizeof line);
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(result, HEALTH_NOT_STARTED);
+    assert_string_equal(line,
+                        "the exit code of /bin/true is lost: SIGCHLD is ignored (trap - CHLD)");
+}
 
 /* ---------------------------------------------------------------- the search */
 
