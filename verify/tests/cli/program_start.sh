@@ -114,7 +114,8 @@ if [ -w /dev/full ]; then
     code=$?
     [ "$code" -eq 3 ] && [ "$(grep -c 'standard output cannot be written' "$scratch/err")" -eq 1 ]
     check "so does a full disk of standard output" $?
-    for command in "./weir-plan make allreduce_ring -n 4" "./weir-plan list" "./weir-topo --json" "./weir-compare results/record/host-2-cores.csv results/record/host-2-cores.csv"; do
+    grep -v ",fail," results/sample.csv >"$scratch/sound.csv"
+    for command in "./weir-plan make allreduce_ring -n 4" "./weir-plan list" "./weir-topo --json" "./weir-compare $scratch/sound.csv $scratch/sound.csv"; do
         [ -x "${command%% *}" ] || continue
         $command >/dev/full 2>"$scratch/err"
         code=$?

@@ -229,7 +229,7 @@ cat >"$scratch/nccl.log" <<'LOG'
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
            8             2     float     sum      -1    20.45    0.00    0.00       0     8.30    0.00    0.00       0
 h:991:1000 [0] NCCL INFO a line between
-          64            16     float     sum      -1    20.13    0.00    0.01       0     9.04    0.00    0.01       0
+          64            16     float     sum      -1    20.13    0.00    0.00       0     9.04    0.00    0.01       0
 # Out of bounds values : 0 OK
 LOG
 check "a log of nccl-tests and weir's CSV are compared in Markdown" \
