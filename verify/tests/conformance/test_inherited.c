@@ -462,6 +462,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_refusals_do_not_stick),
     };
+    char metrics[] = "/tmp/weir-inherited-XXXXXX", removal[64];
+    if (!mkdtemp(metrics) || setenv("WEIR_METRICS_DIR", metrics, 1) != 0)
+        return 1;
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(removal, sizeof removal, "rm -r %s", metrics);
+    return system(removal) != 0 || failed;
 }
