@@ -297,8 +297,9 @@ static int check_doubles(const char *list, weir_collective collective, char *bad
         add_word(&w, rest, length);
         for (int i = 0; i + 1 < w.count; i++)
             if (is_double(&named[i], &named[w.count - 1], collective)) {
-                snprintf(bad, bytes, "%s: %s and %s have rows of the same name; leave one out",
-                         list, named[i].name, named[w.count - 1].name);
+                snprintf(bad, bytes, "%.80s%s: %s and %s have rows of the same name; leave one out",
+                         list, strlen(list) > 80 ? "..." : "", named[i].name,
+                         named[w.count - 1].name);
                 return -1;
             }
         rest = after_word(rest, length);

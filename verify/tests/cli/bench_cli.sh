@@ -94,6 +94,8 @@ refuses 2 'one of auto|host|cuda' --backend tpu
 for twice in packet,packet auto,fused,auto all,packet auto,all packet:1x64,packet:1x64; do
     refuses 2 'rows of the same name; leave one out' --algo "$twice"
 done
+refuses 2 '[.][.][.]: packet2 and packet2 have rows of the same name; leave one out$' \
+    --algo "$(yes packet2 | head -n 300 | paste -sd ,)"
 kernel=lib/algo/examples/allgather.cu:allgather
 program=bench_allgather
 refuses 2 'allgather and allgather have rows of the same name' --algo "$kernel,$kernel"

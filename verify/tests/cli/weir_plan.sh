@@ -148,6 +148,19 @@ words=("</svg>" 'role="img"' '<title id="title">' '<desc id="desc">' "prefers-co
 check "show --svg: draws well-formed XML with a box for each operation" draws 10
 check "show --svg: draws arrows from signals to waits, and from puts to their destinations" \
     [ "$(grep -c 'class="arrow" .*d="M[0-9]' "$out")/$(grep -c '^<path class="arrow land"' "$out")" = 3/3 ]
+"$program" make allgather_direct -n 48 -o "$scratch/large.json"
+printf 'base = host\nranks = 48\n' >"$scratch/machine"
+refuses "show --svg: more thread blocks than can be drawn are refused" 2 \
+    "show --svg --bytes 48K --topology $scratch/machine $scratch/large.json" "2304 thread blocks" "limits: 2048" "--rank"
+arguments=(show --svg --bytes 48K --topology "$scratch/machine" --rank 3 "$scratch/large.json")
+check "show --svg: one rank of them is drawn" prints "<svg " "<title>rank 3, "
+more_keys() {
+    keys=$(seq -f '"novel%g": 1,' 1 20 | tr '\n' ' ')
+    sed "s/^{/{$keys/" "$scratch/good.json" >"$scratch/novel.json"
+    "$program" show --summary "$scratch/novel.json" >"$out" 2>"$err" &&
+        [ "$(grep -c "unknown key 'novel" "$err")" -eq 16 ]
+}
+check "of many unknown keys the first 16 are reported" more_keys
 arguments=(show --svg --rank 1 "$scratch/good.json")
 words=("rank 1")
 check "show --svg --rank: draws only that rank" draws 5

@@ -213,6 +213,26 @@ static void no_room(proxy_test *t, int *failures)
     pthread_join(thread, NULL);
 }
 
+/* A FIFO of more slots than 2^20 is refused. */
+static int too_many_slots(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    weir_proxy *proxy = NULL;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    (void)argument;
+    config.fifo_slots = (1 << 20) + 1;
+    EXPECT(&failures, weir_proxy_create(comm, &config, &proxy) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("fifo_slots is 1048577") && proxy == NULL);
+    config.fifo_slots = 1 << 20;
+    EXPECT_OK(&failures, weir_proxy_create(comm, &config, &proxy));
+    weir_proxy_free(proxy);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
 /* A stop executes all outstanding triggers first; the proxy can then be started again. */
 static void stop_drains(proxy_test *t, int *failures)
 {
@@ -515,6 +535,7 @@ int main(int argc, char **argv)
         PROXY_TEST("a handler that hangs does not block the stop", handler_hangs,
                    {.stop_timeout_ms = 50, .handler = never_return}),
         RANKS_TEST("wrong triggers end the proxy with their reason", 1, wrong_triggers, NULL),
+        RANKS_TEST("more slots than a FIFO can have are refused", 1, too_many_slots, NULL),
         RANKS_TEST("puts beyond the memory are rejected", 2, beyond_memory, NULL),
         RANKS_TEST("shm: 25 set-ups leak nothing", 2, repeat_setup, &shm),
         RANKS_TEST("tcp: 25 set-ups leak nothing", 2, repeat_setup, &tcp),
