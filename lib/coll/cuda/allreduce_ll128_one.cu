@@ -17,7 +17,7 @@
 
 enum { LL128_ONE_THREADS_MAX = 512 };
 
-template <int exact>
+template <int dtype, int exact>
 static __global__ void __launch_bounds__(LL128_ONE_THREADS_MAX, 1)
     allreduce_ll128_one(const __grid_constant__ weiri_gpu_args args)
 {
@@ -41,14 +41,14 @@ static __global__ void __launch_bounds__(LL128_ONE_THREADS_MAX, 1)
     weiri_gpu_advance_epoch(view, epoch);
     for (uint32_t unit = first; unit < units; unit += step) {
         uint64_t totals[2];
-        weiri_gpu_reduce_lines<exact>(args, part, epoch, unit, unit == first ? own : load(unit),
-                                      totals);
+        weiri_gpu_reduce_lines<dtype, exact>(view, part, weiri_gpu_op_of<dtype>(args), epoch, unit,
+                                             unit == first ? own : load(unit), totals);
         weiri_gpu_line_store(part, args.out, args.bytes, (size_t)unit * WEIRI_GPU_UNIT_DATA,
                              out_aligned, totals);
     }
 }
 
-WEIRI_GPU_DEFINE_OF_RANKS(allreduce_ll128_one)
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_ll128_one)
 
 weiri_gpu_shape weiri_gpu_allreduce_ll128_one_shape(const weiri_gpu_args *args, int processors)
 {

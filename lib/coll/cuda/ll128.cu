@@ -80,17 +80,17 @@ ll128_scatter(const weiri_gpu_args &args, const ll128_work &w, uint32_t unit, ui
                                  epoch, words[i][0], words[i][1]);
 }
 
-template <int exact>
+template <int dtype, int exact>
 static __device__ __forceinline__ void ll128_reduce(const weiri_gpu_args &args, const ll128_work &w,
                                                     uint32_t unit, uint64_t epoch)
 {
     const size_t at = (size_t)unit * WEIRI_GPU_UNIT_DATA;
     uint64_t totals[2];
-    weiri_gpu_reduce_lines<exact>(args, w.part, epoch, unit,
-                                  weiri_gpu_line_load(w.part, args.in, w.bytes,
-                                                      (size_t)args.view.rank * w.share + at,
-                                                      w.in_aligned),
-                                  totals);
+    weiri_gpu_reduce_lines<dtype, exact>(
+        args.view, w.part, weiri_gpu_op_of<dtype>(args), epoch, unit,
+        weiri_gpu_line_load(w.part, args.in, w.bytes, (size_t)args.view.rank * w.share + at,
+                            w.in_aligned),
+        totals);
     weiri_gpu_send_lines_to<exact>(args.view, w.part, epoch, 1, unit, w.outs, totals);
     if (w.outs >> args.view.rank & 1)
         weiri_gpu_line_store(w.part, args.out, args.bytes, w.own + at, w.out_aligned, totals);
@@ -112,8 +112,8 @@ static __device__ __forceinline__ void ll128_gather(const weiri_gpu_args &args, 
                                  w.out_aligned, words[r]);
 }
 
-template <int exact>
-static __global__ void __launch_bounds__(LL128_THREADS_MAX, 1)
+template <int dtype, int exact>
+static __global__ void __launch_bounds__(LL128_THREADS_MAX)
     ll128(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
@@ -142,12 +142,12 @@ static __global__ void __launch_bounds__(LL128_THREADS_MAX, 1)
     }
     weiri_gpu_advance_epoch(view, epoch);
     for (uint32_t unit = w.first; unit < w.units; unit += w.step)
-        ll128_reduce<exact>(args, w, unit, epoch);
+        ll128_reduce<dtype, exact>(args, w, unit, epoch);
     for (uint32_t unit = w.first; unit < w.units && w.gathers; unit += w.step)
         ll128_gather<exact>(args, w, unit, epoch);
 }
 
-WEIRI_GPU_DEFINE_OF_RANKS(ll128)
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(ll128)
 
 weiri_gpu_shape weiri_gpu_ll128_shape(const weiri_gpu_args *args, int processors)
 {

@@ -50,11 +50,12 @@ struct line_chain {
     uint32_t depth;       /* even */
     uint32_t credits_end; /* credits below this number are awaited */
     int before, after;    /* ranks; -1: none */
-    int sums;             /* this rank adds for an average, which only the root divides */
+    int op;               /* the operation on this rank: only the root divides an average */
     int in_aligned, out_aligned;
     weiri_gpu_line_part part;
 };
 
+template <int dtype>
 static __device__ __forceinline__ line_chain plan_lines(const weiri_gpu_args &args)
 {
     const int rank = args.view.rank, nranks = args.view.nranks;
@@ -74,7 +75,7 @@ static __device__ __forceinline__ line_chain plan_lines(const weiri_gpu_args &ar
     c.before = weiri_gpu_nth_after(rank, nranks - 1, nranks);
     c.before = c.before == args.root ? -1 : c.before;
     c.after = rank == args.root ? -1 : weiri_gpu_nth_after(rank, 1, nranks);
-    c.sums = args.op == WEIR_AVG && c.after >= 0;
+    c.op = args.op == WEIR_AVG && c.after >= 0 ? WEIR_SUM : weiri_gpu_op_of<dtype>(args);
     c.in_aligned = (uintptr_t)args.in % 16 == 0;
     c.out_aligned = (uintptr_t)args.out % 16 == 0;
     c.part = weiri_gpu_line_part_of_thread();
@@ -160,6 +161,7 @@ static __device__ __forceinline__ void await_unit(const weiri_gpu_view &view, co
 }
 
 /* All units of this warp. own: this rank's data of the first one. */
+template <int dtype>
 static __device__ __forceinline__ void pass_units(const weiri_gpu_args &args, const line_chain &c,
                                                   uint64_t epoch, weiri_gpu_vector own)
 {
@@ -178,10 +180,7 @@ static __device__ __forceinline__ void pass_units(const weiri_gpu_args &args, co
             await_unit(view, c, view.scratch[view.rank] + at, flag, words[0]);
             if (k + 1 < c.credits_end && (!place || place == c.depth / 2))
                 give_credit(credit_of(view, c, c.before, view.rank), weiri_gpu_step(epoch, k + 1));
-            weiri_gpu_by_type(args.dtype, [&](auto type) {
-                const int op = c.sums ? WEIR_SUM : weiri_gpu_op_of<type.value>(args);
-                weiri_gpu_reduce_parts<type.value>(op, 2, words, totals, view.nranks);
-            });
+            weiri_gpu_reduce_parts<dtype>(c.op, 2, words, totals, view.nranks);
         }
         if (c.after >= 0 && k >= c.depth)
             await_credit(view, c, epoch, k, &seen);
@@ -194,11 +193,12 @@ static __device__ __forceinline__ void pass_units(const weiri_gpu_args &args, co
     }
 }
 
+template <int dtype>
 static __global__ void __launch_bounds__(LL128_CHAIN_THREADS_MAX, 2)
     reduce_ll128_chain(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
-    const line_chain c = plan_lines(args);
+    const line_chain c = plan_lines<dtype>(args);
     const int peer = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     const bool sends_empty = peer < view.nranks && peer != view.rank;
     const bool works = c.warp < c.step && c.warp < c.units;
@@ -210,12 +210,12 @@ static __global__ void __launch_bounds__(LL128_CHAIN_THREADS_MAX, 2)
         weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, 1), 0, epoch, 0);
     weiri_gpu_advance_epoch(view, epoch);
     if (works)
-        pass_units(args, c, epoch, own);
+        pass_units<dtype>(args, c, epoch, own);
     if (sends_empty)
         weiri_gpu_receive(view, weiri_gpu_slot(view, view.rank, peer, epoch, 1), 0, epoch, peer);
 }
 
-WEIRI_GPU_DEFINE_OF_BYTES(reduce_ll128_chain)
+WEIRI_GPU_DEFINE_OF_TYPES(reduce_ll128_chain)
 
 weiri_gpu_shape weiri_gpu_reduce_ll128_chain_shape(const weiri_gpu_args *args, int processors)
 {

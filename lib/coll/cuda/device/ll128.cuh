@@ -356,10 +356,11 @@ weiri_gpu_receive_lines(const weiri_gpu_view &view, const weiri_gpu_line_part &p
 }
 
 /* Waits for a unit of all peers in phase 0 and reduces it with this rank's own data. */
-template <int exact>
-WEIRI_GPU_FN void
-weiri_gpu_reduce_lines(const weiri_gpu_args &args, const weiri_gpu_line_part &part, uint64_t epoch,
-                       uint32_t unit, const weiri_gpu_vector &own, uint64_t (&totals)[2])
+template <int dtype, int exact>
+WEIRI_GPU_FN void weiri_gpu_reduce_lines(const weiri_gpu_view &view,
+                                         const weiri_gpu_line_part &part, int op, uint64_t epoch,
+                                         uint32_t unit, const weiri_gpu_vector &own,
+                                         uint64_t (&totals)[2])
 {
     uint64_t words[WEIRI_GPU_RANKS_MAX][2];
 #pragma unroll
@@ -367,11 +368,8 @@ weiri_gpu_reduce_lines(const weiri_gpu_args &args, const weiri_gpu_line_part &pa
         words[r][0] = own.word[0];
         words[r][1] = own.word[1];
     }
-    weiri_gpu_receive_lines<exact>(args.view, part, epoch, 0, unit, words);
-    weiri_gpu_by_type(args.dtype, [&](auto type) {
-        weiri_gpu_reduce<type.value>(weiri_gpu_op_of<type.value>(args),
-                                     weiri_gpu_nranks<exact>(args.view), words, totals);
-    });
+    weiri_gpu_receive_lines<exact>(view, part, epoch, 0, unit, words);
+    weiri_gpu_reduce<dtype>(op, weiri_gpu_nranks<exact>(view), words, totals);
 }
 
 #endif

@@ -10,11 +10,9 @@
  *
  * The host version, which tests run, computes the same bits as the device version except for NaN
  * payloads. The operation is known at run time only and is the same for the whole launch: one
- * uniform branch per word, outside the loop over ranks. Kernels whose latency counts most, and
- * those that are little else than reductions, are compiled for each type; others find the type at
- * run time (weiri_gpu_by_type). To keep kernels few and small, a minimum is a maximum of inverted
- * words, an average a sum that is divided, and signed numbers are compared after their sign bits
- * have been inverted.
+ * uniform branch per word, outside the loop over ranks. To keep kernels few and small, a minimum is
+ * a maximum of inverted words, an average a sum that is divided, and signed numbers are compared
+ * after their sign bits have been inverted.
  *
  * Buffers may start at any address and end within a word (see access.cuh).
  */
@@ -277,42 +275,6 @@ template <int dtype, typename launch_args> WEIRI_GPU_FN int weiri_gpu_op_of(cons
     return weiri_gpu_lanes<dtype>::IS_INTEGER && weiri_gpu_is_signed(args.dtype)
                ? args.op | WEIRI_GPU_SIGNED
                : args.op;
-}
-
-/* A number as a type, for generic lambdas. */
-template <int number> struct weiri_gpu_number {
-    static constexpr int value = number;
-};
-
-/* Calls `use` with the type among `type` and `types` that equals `lanes`; the last one by default.
- */
-template <int type, int... types, typename callable>
-WEIRI_GPU_FN void weiri_gpu_by_lanes(int32_t lanes, const callable &use)
-{
-    if constexpr (sizeof...(types) > 0) {
-        if (lanes != type) {
-            weiri_gpu_by_lanes<types...>(lanes, use);
-            return;
-        }
-    }
-    use(weiri_gpu_number<type>());
-}
-
-/* Calls `use` with the lanes of a data type that is known at run time only, the same in all
- * threads: the rest of a kernel is then compiled once instead of once a type. For calls of whole
- * units of data, because a type takes one comparison more than the type before it here. */
-template <typename callable> WEIRI_GPU_FN void weiri_gpu_by_type(int32_t dtype, const callable &use)
-{
-#if WEIR_FEW_KERNELS
-    weiri_gpu_by_lanes<WEIR_FLOAT>(dtype, use);
-#else
-    static_assert(WEIR_INT8 + 1 == WEIR_UINT8 && WEIR_INT32 + 1 == WEIR_UINT32 &&
-                      WEIR_INT64 + 1 == WEIR_UINT64,
-                  "a signed type precedes the unsigned one");
-    weiri_gpu_by_lanes<WEIR_FLOAT, WEIR_BFLOAT16, WEIR_HALF, WEIR_DOUBLE, WEIR_FP8_E4M3,
-                       WEIR_FP8_E5M2, WEIR_UINT8, WEIR_UINT32, WEIR_UINT64>(
-        dtype + weiri_gpu_is_signed(dtype), use);
-#endif
 }
 
 /* The bits of a word to invert before and after its elements are compared, so that their maximum is
