@@ -173,4 +173,12 @@ echo 'gpu X | y' >"$scratch/rules"
 check "a malformed rule is named with its line" eval 'usage --models "$scratch/rules" && grep -q "rules:1: expected" "$err"'
 check "--help lists the exit codes" eval 'ends_with 0 ./weir-check --help && says "5 slow"'
 check "--fleet without a launcher says how to start it" eval 'env -u RANK -u WORLD_SIZE ./weir-check --fleet >"$out" 2>"$err"; [ $? -eq 2 ] && grep -q "srun, mpirun" "$err"'
+fleet="./weir-check --fleet --rank 0 --nodes 2 --timeout 1 --quiet"
+# shellcheck disable=SC2086 # several words
+check "a node that does not come is missing" ends_with 6 $fleet --address "127.0.0.1:$((20000 + RANDOM % 12000))"
+check "it is named in the report" says "^fleet.nodes: MISSING: .*rank 1 has not joined"
+# The address is reserved for documentation; no host has it.
+# shellcheck disable=SC2086
+check "an address of another host is an error" ends_with 3 $fleet --address 203.0.113.1:20000
+check "then there is no report" eval '! says "fleet.nodes" && grep -q "cannot listen" "$err"'
 tap_done
