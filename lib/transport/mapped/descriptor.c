@@ -57,9 +57,19 @@ typedef struct descriptor_service {
 static pthread_mutex_t service_lock = PTHREAD_MUTEX_INITIALIZER;
 static descriptor_service *service; /* NULL while nothing is offered */
 
+/* 1 if /proc lists this process under its own number: not if there is none, or if it is that of
+ * another pid namespace ('unshare --pid' without --mount-proc). */
+static int descriptor_proc_is_own(void)
+{
+    char path[32], number[16] = "";
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)getpid());
+    return readlink("/proc/self", number, sizeof number - 1) > 0 && atoi(number) == (int)getpid() &&
+           access(path, X_OK) == 0;
+}
+
 int weiri_descriptor_needs_passing(void)
 {
-    return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1 || access("/proc/self/fd", X_OK) != 0;
+    return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1 || !descriptor_proc_is_own();
 }
 
 static socklen_t descriptor_address(const descriptor_ticket *ticket, struct sockaddr_un *address)
@@ -183,7 +193,8 @@ static void descriptor_log_once(void)
     if (!__atomic_exchange_n(&is_logged, 1, __ATOMIC_RELAXED))
         weiri_log(WEIRI_LOG_INFO,
                   "process %d is not dumpable (prctl PR_SET_DUMPABLE, or a setuid or unreadable "
-                  "program): it passes its shared memory to peers over a Unix socket",
+                  "program), or /proc is not of its pid namespace: it passes its shared memory to "
+                  "peers over a Unix socket",
                   (int)getpid());
 }
 

@@ -1,7 +1,8 @@
 /*
  * Descriptors of segments for peers that may not open /proc/PID/fd of this process. The kernel
  * forbids that if the process is not dumpable: it has called prctl(PR_SET_DUMPABLE, 0), or its
- * program is setuid or cannot be read by its user.
+ * program is setuid or cannot be read by its user. Or there is no /proc, or it is that of another
+ * pid namespace.
  *
  * Such a process listens at an abstract Unix socket, and a thread passes descriptors (SCM_RIGHTS)
  * to processes of the same user that send the secret of the segment's key. The name of the socket

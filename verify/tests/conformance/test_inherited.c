@@ -117,6 +117,20 @@ static int prepare_no_proc(const inherited *row)
            mount("none", "/proc", "tmpfs", 0, "size=4k") != 0;
 }
 
+/* The job is in another pid namespace than its /proc. */
+static int prepare_foreign_proc(const inherited *row)
+{
+    int status = 0;
+    (void)row;
+    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+        return -1;
+    const pid_t child = fork();
+    if (child <= 0)
+        return child != 0;
+    waitpid(child, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+}
+
 static int prepare_hidepid(const inherited *row)
 {
     (void)row;
@@ -246,6 +260,7 @@ static const inherited states[] = {
     {"no more processes", prepare_few_processes, NULL, "ulimit -u", RLIMIT_NPROC, 0, 0, 0},
     {"no core files", prepare_limit, NULL, NULL, RLIMIT_CORE, 0, 0, 0},
     {"no /proc", prepare_no_proc, NULL, NULL, 0, 0, 0, 0},
+    {"/proc of another pid namespace", prepare_foreign_proc, NULL, NULL, 0, 0, 0, 0},
     {"/proc with hidepid, as another user", prepare_hidepid, NULL, NULL, 0, 0, 0, 0},
     {"a working folder that is deleted", prepare_no_folder, NULL, NULL, 0, 0, 0, 0},
     {"an empty environment", prepare_environment, NULL, NULL, 0, 0, 0, 0},
