@@ -12,8 +12,8 @@ if [ ! -x ./weir-check ]; then
     tap_done
 fi
 
-# shellcheck disable=SC2034 # used in eval
-before=$(ls -d /tmp/weir-check-?????? 2>&1)
+mkdir "$scratch/tmp"
+export TMPDIR="$scratch/tmp"
 
 # ------------------------------------------------------------------ a healthy node
 check "a healthy node passes" ends_with 0 ./weir-check --quiet --json "$scratch/good.json" --junit "$scratch/a.xml" \
@@ -156,7 +156,7 @@ check "it is named" says "^allreduce.1KiB.weir: HUNG"
 runs() { grep -q '^State:[^Z]*$' "/proc/$1/status" 2>/dev/null; } # a zombie does not run
 none_left() { local pid; while read -r pid; do runs "$pid" && return 1; done <"$scratch/pids"; return 0; }
 check "nothing that it started is left" none_left
-check "no temporary file is left" eval '[ "$before" = "$(ls -d /tmp/weir-check-?????? 2>&1)" ]'
+check "no temporary file is left" eval '[ -z "$(ls -A "$TMPDIR")" ]'
 
 # ---------------------------------------------------------------------- usage errors
 usage() { ends_with 2 ./weir-check "$@" && [ "$(wc -l <"$err")" -eq 1 ]; }
