@@ -9,6 +9,7 @@
 #include <weir/weir.h>
 #include "verify/tests/support/unit_test.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -406,6 +407,35 @@ static void shrink_without_id(thread_rank *r, ncclComm_t comm)
 TEST(all_ranks_fail_if_one_cannot_create_the_id_of_a_smaller_communicator)
 {
     run_threads(RANKS, shrink_without_id);
+    assert_int_equal(atomic_exchange(&failures, 0), 0);
+}
+
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *list = opendir("/proc/self/fd");
+    while (list && readdir(list))
+        count++;
+    closedir(list);
+    return count;
+}
+
+/* An id at which a communicator was to grow, and which nobody used, listens no longer. */
+TEST(the_id_of_a_growth_ends_with_its_communicator)
+{
+    int descriptors = 0;
+    for (int turn = 0; turn < 3; turn++) {
+        ncclUniqueId id, of_growth;
+        ncclComm_t comm = NULL;
+        EXPECT_OK(ncclGetUniqueId(&id));
+        EXPECT_OK(ncclCommInitRank(&comm, 1, id, 0));
+        if (turn > 0)
+            EXPECT_OK(ncclCommGetUniqueId(comm, &of_growth));
+        EXPECT_OK(ncclCommDestroy(comm));
+        if (turn > 0)
+            assert_int_equal(open_descriptors(), descriptors);
+        descriptors = open_descriptors();
+    }
     assert_int_equal(atomic_exchange(&failures, 0), 0);
 }
 
