@@ -3,8 +3,7 @@
 # line with the place in the plan, a remedy and the documented exit code. Run from the
 # repository's root; WEIR_PLAN names another program.
 . verify/tests/support/tap.sh
-
-program=${WEIR_PLAN:-./weir-plan}
+. verify/tests/support/weir_plan.sh
 
 # plan OPERATIONS_0 OPERATIONS_1: prints an allgather plan of two ranks with one thread block each,
 # which runs the rank's operations (may be empty), and one memory channel in each direction.
@@ -47,20 +46,6 @@ prints() {
     ends_with 0 "$program" "${arguments[@]}" || return 1
     [ ! -s "$err" ] || return 1
     for word; do grep -qF -- "$word" "$out" || { echo "# without: $word"; return 1; }; done
-}
-
-# refuses NAME CODE "ARGUMENTS" WORD...: weir-plan ends with CODE and prints one line with every
-# word on standard error.
-refuses() {
-    local name=$1 code=$2
-    read -ra arguments <<<"$3"
-    shift 3
-    check "$name" refused "$code" "$@"
-}
-refused() {
-    local code=$1
-    shift
-    ends_with "$code" "$program" "${arguments[@]}" && [ ! -s "$out" ] && one_line_says "$@"
 }
 
 # -------------------------------------------------------------------- the command line

@@ -3,8 +3,7 @@
 # with no more changes than needed; a plan that cannot be corrected is reported and not written.
 # Run from the repository's root; WEIR_PLAN names another program.
 . verify/tests/support/tap.sh
-
-program=${WEIR_PLAN:-./weir-plan}
+. verify/tests/support/weir_plan.sh
 
 "$program" make allreduce_ring -n 3 -o "$scratch/ring.json"
 if ! "$program" check "$scratch/ring.json" >"$out" 2>&1 || ! command -v python3 >/dev/null 2>&1; then
@@ -188,18 +187,6 @@ check "what could be corrected is printed with what remains" \
 
 # ------------------------------------------------------------------------- bad input
 
-# refuses NAME CODE "ARGUMENTS" WORD...
-refuses() {
-    local name=$1 code=$2
-    read -ra arguments <<<"$3"
-    shift 3
-    check "$name" refused "$code" "$@"
-}
-refused() {
-    local code=$1
-    shift
-    ends_with "$code" "$program" "${arguments[@]}" && [ ! -s "$out" ] && one_line_says "$@"
-}
 head -c 200 "$scratch/ring.json" >"$scratch/bad.json"
 refuses "a missing -o is a usage error" 2 "fix $scratch/ring.json" "-o"
 refuses "a missing FILE is a usage error" 2 "fix -o $scratch/x.json" "expected FILE"
