@@ -45,7 +45,7 @@ enum { WEIRI_VENDOR_NVIDIA = 0x10de, WEIRI_VENDOR_AMD = 0x1002, WEIRI_VENDOR_INT
 /* Checks that a file is XML of hwloc in a version that the library reads. WEIR_ERR_INVALID: it is
  * not, with what it is instead, as far as its first tag shows. */
 weir_status weiri_topo_check_recording(const char *xml_path);
-/* 1 if a file is NCCL's description of a machine by its first tag; 0 also if it cannot be read. */
+/* 1 if a file's first tag is that of NCCL's topology files; 0 otherwise, or if it is unreadable. */
 int weiri_topo_is_nccl_file(const char *path);
 
 /* Hides the variables by which hwloc would describe another machine, until

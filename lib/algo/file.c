@@ -50,7 +50,7 @@ typedef struct file_context {
     weir_conn **conns; /* npeers, beginning with the next rank */
     weir_sem **sems;   /* blocks x npeers, as are chans and dev */
     weir_memchan **chans;
-    weir_memchan_dev **dev; /* in memory of the process */
+    weir_memchan_dev **dev; /* in host memory */
     void *kept;             /* GPUs: a copy of dev in device memory */
 } file_context;
 

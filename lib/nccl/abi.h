@@ -83,7 +83,7 @@ typedef struct weiri_nccl_comm {
     weir_boot *boot;
     weir_comm *comm;
     int rank, nranks;
-    int device;       /* CUDA's number; -1: memory of the process */
+    int device;       /* CUDA's number; -1: host memory */
     int local_nranks; /* ranks in this process */
     uint64_t job;     /* a random number, the same on all ranks and different from other
                        * communicators' */

@@ -4,7 +4,7 @@
  * unchanged; the descriptions are weir's. The same functions exist with the prefixes mccl and
  * pnccl. The functions of NCCL's device interface are in weir_nccl_device.h.
  *
- * Counts are in elements. In a build or on a node without GPUs, buffers are memory of the process,
+ * Counts are in elements. In a build or on a node without GPUs, buffers are host memory,
  * streams are ignored, and calls return when the caller's buffers are complete. On GPUs, calls
  * return when the work has been added to the stream. A call that fails returns a result other than
  * ncclSuccess, with a text in ncclGetLastError.
@@ -278,7 +278,7 @@ typedef enum {
 } ncclCommMemStat_t;
 
 /* Returns a figure of the memory that weir has allocated for comm on this rank: GPU memory, or
- * memory of the process if there are no GPUs. Local. */
+ * host memory if there are no GPUs. Local. */
 WEIR_NCCL_API ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat,
                                             uint64_t *value);
 WEIR_NCCL_API ncclResult_t ncclCommFinalize(ncclComm_t comm);

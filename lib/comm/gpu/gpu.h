@@ -31,7 +31,7 @@ typedef struct weiri_gpu_ops {
      * WEIR_ERR_UNSUPPORTED for other memory. */
     weir_status (*adopt)(weir_comm *comm, void *pointer, size_t bytes, weiri_segment *segment,
                          weiri_segment_key *key);
-    /* Copies between memory of the process and of the device; blocking. */
+    /* Copies between host memory and of the device; blocking. */
     weir_status (*copy)(weir_comm *comm, void *to, const void *from, size_t bytes);
     /* Enqueues a copy between buffers of the device into a stream. */
     weir_status (*copy_on)(weir_comm *comm, void *to, const void *from, size_t bytes,

@@ -304,7 +304,7 @@ typedef enum weir_transport {
 
 /* Where the buffers of a communicator's collectives are. */
 typedef enum weir_backend {
-    WEIR_BACKEND_HOST, /* "host": memory of the process */
+    WEIR_BACKEND_HOST, /* "host": host memory */
     WEIR_BACKEND_CUDA, /* "cuda": memory of a GPU, one GPU for each rank */
     WEIR_BACKEND_AUTO  /* "auto": what the environment variable WEIR_BACKEND says; if that is unset
                           or "auto", cuda if every rank can have its own GPU, else host */
@@ -452,7 +452,7 @@ WEIR_API weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t by
 /* Returns the address in this process, or on this rank's GPU; NULL for imported memory that cannot
  * be mapped. Thread-safe. */
 WEIR_API void *weir_mem_pointer(const weir_mem *mem);
-/* Copies between memory of the process and a part of mem, on the host or a GPU. Local; blocks
+/* Copies between host memory and a part of mem, on the host or a GPU. Local; blocks
  * until the copy is complete. Not ordered with any stream: synchronise the stream first.
  * WEIR_ERR_INVALID if the part exceeds mem. */
 WEIR_API weir_status weir_mem_write(weir_mem *mem, size_t offset_bytes, const void *from,
@@ -730,7 +730,7 @@ typedef struct weir_splits {
 } weir_splits;
 
 /* The same, read when the call runs on the stream rather than when it is made: in device memory of
- * this rank's GPU on the CUDA backend, in memory of the process on the host backend. The arrays
+ * this rank's GPU on the CUDA backend, in host memory on the host backend. The arrays
  * must not change until the call has completed. See weir_alltoallv_device. */
 typedef struct weir_device_splits {
     const uint64_t *send_counts, *send_displs, *recv_counts, *recv_displs;
@@ -852,7 +852,7 @@ WEIR_API weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_
 
 /* Where an algorithm runs. */
 typedef enum weir_algo_backend {
-    WEIR_ALGO_HOST,      /* "host": memory of the process, ranks of one node */
+    WEIR_ALGO_HOST,      /* "host": host memory, ranks of one node */
     WEIR_ALGO_CUDA,      /* "cuda": GPU memory, ranks of one node */
     WEIR_ALGO_INTERNODE, /* "net": ranks of several nodes, memory of either kind */
     WEIR_ALGO_BACKENDS

@@ -8,7 +8,7 @@
 typedef struct weiri_nccl_comm_request {
     weir_unique_id id;
     int rank, nranks;
-    int device; /* -1: memory of the process */
+    int device; /* -1: host memory */
     weiri_nccl_settings settings;
     weiri_nccl_comm *own;      /* not NULL: it has a handle already, which the caller has got */
     weiri_nccl_comm *reserved; /* else its memory, from weiri_nccl_comm_reserve; NULL: none yet */

@@ -75,7 +75,7 @@ static weir_status exchange_process_entries(weiri_nccl_comm *own)
 }
 
 /* Requests the CUDA backend wherever there are GPUs; otherwise device memory that a program passes
- * would be taken for memory of the process. */
+ * would be taken for host memory. */
 weir_status weiri_nccl_comm_open(weiri_nccl_comm *own)
 {
     const char *backend = weiri_env(WEIRI_ENV_BACKEND);

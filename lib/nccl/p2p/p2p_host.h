@@ -93,13 +93,13 @@ typedef struct weiri_p2p_transport {
     weiri_p2p_awaited (*all_taken)(const weiri_nccl_comm *comm, int peer);
 } weiri_p2p_transport;
 
-/* The transport to a rank: mailboxes in memory of the process, or messages. */
+/* The transport to a rank: mailboxes in host memory, or messages. */
 const weiri_p2p_transport *weiri_p2p_transport_to(const weiri_nccl_comm *comm, int rank);
 
 /* --------------------------------------------------------------------- moves */
 
 /* Executes the calls that the host moves (weiri_p2p_is_moved_by_host), all at once; buffers are
- * memory of the process. Blocks until they have completed. */
+ * host memory. Blocks until they have completed. */
 weir_status weiri_p2p_run_on_host(weiri_nccl_comm *comm, const weiri_nccl_call *calls,
                                   size_t count);
 /* GPUs: launches the calls that stay on this node, including this rank's to itself. */

@@ -15,7 +15,7 @@
 typedef struct allocation {
     struct allocation *next;
     void *memory;
-    int device; /* -1: memory of the process, which is segment */
+    int device; /* -1: host memory, which is segment */
     int is_vendors;
     weiri_segment segment;
     weiri_segment_key key;

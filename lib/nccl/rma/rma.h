@@ -9,7 +9,7 @@
  *
  * All only grow, and each has one writer. For ranks of the node they are words behind the mailboxes
  * of sends and receives (p2p.h), which all of them map; on GPUs they are in device memory, so that
- * captured launches replay correctly. Between nodes they are in memory of the process, where
+ * captured launches replay correctly. Between nodes they are in host memory, where
  * `arrived` is registered with the network (rma_net.c).
  *
  * A put copies into the peer's window and then stores `sent` into the peer's `arrived` with release
@@ -144,7 +144,7 @@ typedef struct weiri_nccl_onesided {
     weiri_onesided_wait waits[];
 } weiri_nccl_onesided;
 
-/* Return once the call is complete. Buffers are memory of the process; peers are of this node. */
+/* Return once the call is complete. Buffers are host memory; peers are of this node. */
 weir_status weiri_rma_put_on_host(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
                                   const weiri_window_peer *to);
 void weiri_rma_signal_on_host(const weiri_nccl_comm *comm, int peer, int index);

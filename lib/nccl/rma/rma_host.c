@@ -1,5 +1,5 @@
 /*
- * One-sided calls among the ranks of a node in memory of the process, which the calling thread
+ * One-sided calls among the ranks of a node in host memory, which the calling thread
  * executes: it copies into the peer's window where that is mapped, or through the kernel.
  */
 #include "nccl/rma/rma.h"

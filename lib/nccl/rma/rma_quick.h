@@ -1,6 +1,6 @@
 /*
  * One-sided calls in their most frequent shape take a shorter path: outside groups, with one peer
- * on the same node, on memory of the process, for puts with a window that was used before, and
+ * on the same node, on host memory, for puts with a window that was used before, and
  * unless calls are logged.
  * These functions return 0, without an effect or an error text, where the general path must
  * decide (rma_calls.c); so all errors are reported there.

@@ -307,7 +307,7 @@ static ssize_t receive_parts(const weiri_tcp_stream *stream, struct iovec *parts
     return had;
 }
 
-/* The caller's memory is not there: what belongs into it is dropped. */
+/* The caller's memory is unmapped: its part of the message is dropped. */
 static ssize_t receive_without(const weiri_tcp_stream *stream, struct iovec *part)
 {
     char dropped[4096];

@@ -104,7 +104,7 @@ static ssize_t send_parts(const weiri_tcp_stream *stream, struct iovec *parts, i
     return put;
 }
 
-/* The rest of a frame whose payload is not there: zeros. */
+/* Fills the rest of a frame with zeros if its payload is unmapped. */
 static ssize_t send_zeros(const weiri_tcp_stream *stream, size_t bytes)
 {
     static char zeros[4096];
