@@ -433,15 +433,19 @@ TEST(a_dead_rank_is_named)
     assert_int_equal(codes[1], 128 + SIGKILL);
 }
 
-/* Rank 0 waits for a signal that rank 1 never sends. %s: the operations of rank 1. */
+/* Rank 0 signals that it has begun, and waits for a signal that rank 1 never sends. %s: the
+ * operations of rank 1. */
 static const char late_text[] =
     "{'name':'late','collective':'allreduce','gpus':["
     "{'id':0,'input_chunks':1,'output_chunks':1,'channels':["
     "{'channel_type':'memory','connected_to':[1]}],'threadblocks':["
     "{'id':4,'channels':[{'channel_type':'memory','channel_ids':[0]}],'ops':["
-    "{'name':'nop'},{'name':'wait','channel_type':'memory','channel_ids':[0]}]}]},"
-    "{'id':1,'input_chunks':1,'output_chunks':1,'threadblocks':["
-    "{'id':0,'ops':[%s]},{'id':1,'ops':[]}]}]}";
+    "{'name':'signal','channel_type':'memory','channel_ids':[0]},"
+    "{'name':'wait','channel_type':'memory','channel_ids':[0]}]}]},"
+    "{'id':1,'input_chunks':1,'output_chunks':1,'channels':["
+    "{'channel_type':'memory','connected_to':[0]}],'threadblocks':["
+    "{'id':0,'channels':[{'channel_type':'memory','channel_ids':[0]}],'ops':[%s]},"
+    "{'id':1,'ops':[]}]}]}";
 
 /* Without the check, a wait ends at the deadline or with the other rank's failure, and the error
  * gives the position in the plan. The argument: the operations of rank 1, none or a barrier that
@@ -488,7 +492,9 @@ TEST(waits_end_at_the_deadline_and_report_the_position_in_the_plan)
 {
     need_reader();
     run_ranks(2, deadline_body, "");
-    run_ranks(2, deadline_body, "{'name':'barrier','barrier_id':0,'num_threadblocks':2}");
+    run_ranks(2, deadline_body,
+              "{'name':'wait','channel_type':'memory','channel_ids':[0]},"
+              "{'name':'barrier','barrier_id':0,'num_threadblocks':2}");
 }
 
 /* ---------------------------------------------------------- many sources */
