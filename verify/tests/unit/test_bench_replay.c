@@ -1,0 +1,205 @@
+/*
+ * Recorded jobs: weir's text is read and written back, impossible calls and missing ranks are
+ * refused with file and line, and what is left out is noted.
+ */
+#include "bench/replay/read.h"
+#include "verify/tests/support/unit_test.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#define READ(text, trace) replay_read_data("job.txt", text, sizeof(text) - 1, trace)
+
+/* Expects that the text is refused with a line that has each part. */
+#define EXPECT_REFUSED(text, ...)                                                                  \
+    do {                                                                                           \
+        const char *const parts[] = {__VA_ARGS__};                                                 \
+        replay_trace *none = NULL;                                                                 \
+        assert_int_equal(READ(text, &none), WEIR_ERR_INVALID);                                     \
+        for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)                         \
+            if (!strstr(weir_last_error(), parts[part]))                                           \
+                fail_msg("\"%s\" is not in \"%s\"", parts[part], weir_last_error());               \
+    } while (0)
+
+static char *written(const replay_trace *trace)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    assert_non_null(to);
+    assert_int_equal(replay_text_write(trace, to), 0);
+    fclose(to);
+    return text;
+}
+
+static const char whole_job[] = "# weir recording 1\n"
+                                "comm world 0-3\n"
+                                "comm tp 2,0\n"
+                                "begin 100\n"
+                                "0.5 r0 world allreduce bf16 sum 4194304 inplace\n"
+                                "0.5 r1 world allreduce bf16 sum 4194304 inplace took=0.25\n"
+                                "0.75 r2 world allreduce bf16 sum 4194304 # a remark\n"
+                                "- r3 world allreduce bf16 sum 4194304\n"
+                                "1 r0 tp broadcast f32 10 root=1 group=7\n"
+                                "1 r2 tp send u8 3 to=1\n"
+                                "2 r2 world alltoallv i32 sent=1,2,3,4 received=?\n"
+                                "2 r0 world barrier\n"
+                                "2 r0 tp recv u8 3 from=0\n";
+
+TEST(text_has_communicators_calls_and_times)
+{
+    replay_trace *trace = NULL;
+    assert_int_equal(READ(whole_job, &trace), WEIR_OK);
+    assert_int_equal(trace->nranks, 4);
+    assert_int_equal(trace->ncomms, 2);
+    assert_int_equal(trace->comms[1].ranks[0], 2);
+    assert_int_equal(replay_comm_rank(&trace->comms[1], 0), 1);
+    assert_int_equal(replay_calls(trace), 9);
+    const replay_call *first = &trace->ranks[0].calls[0], *last = &trace->ranks[2].calls[2];
+    assert_int_equal(first->kind, REPLAY_ALLREDUCE);
+    assert_int_equal(first->dtype, WEIR_BFLOAT16);
+    assert_int_equal(first->count, 4194304);
+    assert_int_equal(first->in_place, 1);
+    assert_int_equal(first->line, 5);
+    assert_true(first->start_s == 0 && isnan(first->duration_s));
+    assert_true(trace->ranks[1].calls[0].duration_s == 0.25F);
+    assert_true(isnan(trace->ranks[3].calls[0].start_s));
+    assert_int_equal(trace->ranks[0].calls[1].peer, 1);
+    assert_int_equal(trace->ranks[0].calls[1].group, 7);
+    assert_true(trace->splits[last->splits + 3] == 4);
+    assert_true(trace->splits[last->splits + 4] == REPLAY_UNKNOWN);
+    replay_trace_free(trace);
+}
+
+TEST(text_that_is_written_reads_as_the_same_calls)
+{
+    replay_trace *trace = NULL, *again = NULL;
+    assert_int_equal(READ(whole_job, &trace), WEIR_OK);
+    char *text = written(trace);
+    assert_int_equal(replay_read_data("again", text, strlen(text), &again), WEIR_OK);
+    char *text_again = written(again);
+    assert_string_equal(text, text_again);
+    assert_non_null(strstr(text, "0.000000000 r1 world allreduce bfloat16 sum 4194304 inplace "
+                                 "took=0.250000000\n"));
+    free(text);
+    free(text_again);
+    replay_trace_free(trace);
+    replay_trace_free(again);
+}
+
+TEST(impossible_calls_are_refused_with_file_and_line)
+{
+    EXPECT_REFUSED("comm w 0\n- r0 w allreduce f32 sum -1\n", "job.txt:2:", "count -1");
+    EXPECT_REFUSED("comm w 0\n- r0 w allreduce f32 sum 1099511627777\n", "job.txt:2:", "count");
+    EXPECT_REFUSED("comm w 0\n- r0 w allreduce f31 sum 1\n", "job.txt:2:", "type f31");
+    EXPECT_REFUSED("comm w 0\n- r0 w allreduce f32 xor 1\n", "job.txt:2:", "operation xor");
+    EXPECT_REFUSED("comm w 0\n- r0 w allscatter f32 1\n", "job.txt:2:", "call allscatter");
+    EXPECT_REFUSED("comm w 0\n- r0 w broadcast f32 1 root=1\n", "job.txt:2:", "ranks 0 to 0");
+    EXPECT_REFUSED("comm w 0\n- r0 w broadcast f32 1\n", "job.txt:2:", "rank -1 as root");
+    EXPECT_REFUSED("comm w 0\n- r0 w send f32 1 from=0\n", "job.txt:2:", "expected to=RANK");
+    EXPECT_REFUSED("comm w 0\n- r0 v barrier\n", "job.txt:2:", "communicator v");
+    EXPECT_REFUSED("comm w 0\n- r1 w barrier\n", "job.txt:2:", "not in communicator w");
+    EXPECT_REFUSED("comm w 0\n- r9999 w barrier\n", "job.txt:2:", "rank r9999");
+    EXPECT_REFUSED("comm w 0\n- r0 w alltoallv f32 sent=1,2\n", "job.txt:2:", "1 numbers");
+    EXPECT_REFUSED("comm w 0-\n", "job.txt:1:", "expected: comm NAME RANKS");
+    EXPECT_REFUSED("comm w 0-1\ncomm w 0-2\n", "job.txt:2:", "3 ranks here and 2 before");
+    EXPECT_REFUSED("comm w 0,1\ncomm w 1,0\n", "job.txt:2:", "is rank 1 of the job here");
+    EXPECT_REFUSED("comm w 0\n1x r0 w barrier\n", "job.txt:2:", "time 1x");
+}
+
+TEST(a_rank_without_a_recording_is_named)
+{
+    EXPECT_REFUSED("comm w 0-2\n- r0 w barrier\n- r2 w barrier\n", "communicator w has 3 ranks",
+                   "its rank 1 has no calls", "files of all ranks");
+    EXPECT_REFUSED("comm w 0,0\n- r0 w barrier\n", "twice");
+    EXPECT_REFUSED("comm w 0\n", "no calls");
+    EXPECT_REFUSED("what is this\n", "job.txt:", "not a recording");
+}
+
+TEST(ranks_are_numbered_without_gaps_and_unused_communicators_removed)
+{
+    replay_trace *trace = NULL;
+    assert_int_equal(READ("comm unused 0-9\ncomm w 4,6\n- r4 w barrier\n- r6 w barrier\n", &trace),
+                     WEIR_OK);
+    assert_int_equal(trace->nranks, 2);
+    assert_int_equal(trace->ncomms, 1);
+    assert_string_equal(trace->comms[0].name, "w");
+    assert_int_equal(trace->comms[0].ranks[1], 1);
+    assert_int_equal(trace->ranks[1].calls[0].comm, 0);
+    replay_trace_free(trace);
+}
+
+TEST(what_is_cut_off_or_jumps_is_noted_once_with_a_count)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    replay_trace *trace = NULL;
+    assert_int_equal(READ("comm w 0\n5 r0 w barrier\n1 r0 w barrier\n2 r0 w barrier\n"
+                          "6 r0 w barr",
+                          &trace),
+                     WEIR_OK);
+    FILE *to = open_memstream(&text, &bytes);
+    replay_notes_print(trace, to);
+    fclose(to);
+    assert_non_null(strstr(text, "job.txt:5: the line is cut off: left out\n"));
+    assert_non_null(strstr(text, "job.txt:3: starts before"));
+    assert_int_equal(trace->ranks[0].count, 3);
+    free(text);
+    replay_trace_free(trace);
+}
+
+TEST(a_block_of_zeros_ends_a_killed_job)
+{
+    replay_trace *trace = NULL;
+    assert_int_equal(READ("comm w 0\n- r0 w barrier\n\0\0\0\0", &trace), WEIR_OK);
+    assert_int_equal(trace->ranks[0].count, 1);
+    assert_non_null(strstr(trace->notes[0].text, "ends here"));
+    replay_trace_free(trace);
+    EXPECT_REFUSED("comm w 0\n- r0 w bar\0rier\n", "job.txt:2:", "byte 0");
+}
+
+TEST(a_line_longer_than_the_buffer_is_left_out_and_the_next_one_read)
+{
+    const size_t bytes = REPLAY_LINE_BYTES + 5000;
+    char *text = malloc(bytes + 64);
+    replay_trace *trace = NULL;
+    int at = sprintf(text, "comm w 0\n- r0 w barrier\n");
+    memset(text + at, 'x', bytes);
+    sprintf(text + (size_t)at + bytes, "\n- r0 w barrier\n");
+    assert_int_equal(replay_read_data("job.txt", text, strlen(text), &trace), WEIR_OK);
+    assert_int_equal(trace->ranks[0].count, 2);
+    assert_int_equal(trace->ranks[0].calls[1].line, 4);
+    assert_int_equal(trace->notes[0].line, 3);
+    free(text);
+    replay_trace_free(trace);
+}
+
+TEST(a_folder_has_a_file_for_each_rank)
+{
+    char folder[] = "/tmp/replay-XXXXXX", path[64], *paths[] = {folder};
+    replay_trace *trace = NULL;
+    assert_non_null(mkdtemp(folder));
+    for (int rank = 0; rank < 3; rank++) {
+        snprintf(path, sizeof path, "%s/%d.txt", folder, rank);
+        FILE *to = fopen(path, "w");
+        assert_non_null(to);
+        if (rank < 2)
+            fprintf(to, "comm w 0-1\n%d r%d w barrier\n", 10 + rank, rank);
+        fclose(to);
+    }
+    assert_int_equal(replay_read(paths, 1, &trace), WEIR_OK);
+    assert_int_equal(trace->nranks, 2);
+    assert_true(trace->ranks[1].calls[0].start_s == 1);
+    assert_non_null(strstr(trace->notes[0].text, "empty"));
+    replay_trace_free(trace);
+    for (int rank = 0; rank < 3; rank++) {
+        snprintf(path, sizeof path, "%s/%d.txt", folder, rank);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+int main(void)
+{
+    return run_all_tests("bench_replay");
+}
