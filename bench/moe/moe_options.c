@@ -250,16 +250,15 @@ static const weiri_option rows[] = {
      .flags = SAME,
      .help = "type of received rows; fp8: f8e4m3 with a scale for each 128 elements"},
     {0, "chain", "N", &weiri_option_int, AT(chain), 0, 10000, "8", .flags = SAME | EXPLAINED,
-     .help = "also time chains of N dispatches and combines back to back, without a barrier or "
-             "checks in between (default: 8; 0: none)"},
+     .help = "also time chains of N dispatches and combines back to back, without a barrier in "
+             "between (default: 8; 0: none)"},
     {'G', "cudagraph", "0|1", &type_graph, AT(common.graph), 0, 1, "0", .flags = SAME,
-     .help = "GPUs: 1: each timed call or chain is one replay of a CUDA graph, which is captured "
-             "once for each number of tokens; before each replay another routing and other data "
-             "are copied to the places that it reads; -n is the number of replays"},
+     .help = "GPUs: 1: each timed call or chain is one replay of a captured CUDA graph, with "
+             "another routing and other data; -n is the number of replays"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(common.buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
-     .help = "registered: memory of the library, which peers read; unregistered: malloc'd memory, "
-             "whose rows pass through shared memory (default: registered; aliases: weir, plain)"},
+     .help = "registered: memory of the library, which peers read; unregistered: malloc'd "
+             "memory (default: registered; aliases: weir, plain)"},
     {0, "peer", "mpi|nccl-ep[:PATH]", &type_peer, 0, .flags = SAME,
      .help = "also measure MPI_Alltoallv with rows packed and unpacked by hand, on the host; or on "
              "GPUs NCCL EP in its low-latency mode, from the library PATH (default: "
@@ -277,7 +276,7 @@ static const weiri_option rows[] = {
              "30 s)"},
     {0, "min-bw", "GB/S", &weiri_option_decimal, AT(common.floor_gbs),
      .given = AT(common.floor_given),
-     .help = "end with PASS or FAIL, and fail with exit code 1, if the average bus bandwidth is "
+     .help = "end with PASS, or with FAIL and exit code 1, if the average bus bandwidth is "
              "below this floor (default: 90% of NCCL_TESTS_MIN_BW, if it is set)"},
     {0, "csv", "FILE", &weiri_option_text, AT(common.csv_path),
      .help = "also write CSV, each row as soon as it is known"},
@@ -286,9 +285,9 @@ static const weiri_option rows[] = {
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
      .help = "seed of data and routings"},
     {0, "inject", "list|FAULT", &type_inject, 0, .flags = SAME,
-     .help = "inject a fault into the second timed dispatch and combine of each number of tokens, "
-             "or the next where it changes something, to show that it is found; not into chains. "
-             "Exit code 2 if it changed nothing; list: print the faults and exit"},
+     .help = "inject a fault into the second timed dispatch and combine of each number of "
+             "tokens, to show that it is found; exit code 2 if it changed nothing; list: print "
+             "the faults"},
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(common.backend), .initial = "auto",
      .flags = SAME | EXPLAINED,
      .help = "memory of the buffers; auto: GPUs if all ranks have one (default: auto)"},

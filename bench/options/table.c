@@ -42,13 +42,11 @@ static const weiri_option rows[] = {
              "in between (default: 6; 1 if -n is below 12)"},
     {0, "until", "PERCENT", &weiri_option_percent, AT(until), .high = 100, .flags = SAME,
      .manifest = "until",
-     .help = "add iterations until the 95% interval of every candidate's median is the median +- "
-             "PERCENT (such as 2%); gives up on a size after -T seconds, else 10, and then reports "
-             "how wide the interval is"},
+     .help = "add iterations until the 95% interval of every candidate's median is within "
+             "PERCENT of the median (such as 2%), for at most -T seconds, else 10, per size"},
     {0, "min-bw", "GB/S", &weiri_option_decimal, AT(floor_gbs), .given = AT(floor_given),
-     .help = "end with PASS or FAIL, and fail with exit code 1, if the average bus bandwidth of "
-             "the footer is below this floor (default: 90% of NCCL_TESTS_MIN_BW, as in nccl-tests, "
-             "if it is set)"},
+     .help = "end with PASS, or with FAIL and exit code 1, if the average bus bandwidth of the "
+             "footer is below this floor (default: 90% of NCCL_TESTS_MIN_BW, if it is set)"},
     {'w', "warmup_iters", "N", &weiri_option_int, AT(warmups), .high = INT_MAX, .initial = "-1",
      .flags = SAME | EXPLAINED, .manifest = "warmups",
      .help = "number of untimed iterations before each timed block (default: until times no longer "
@@ -87,13 +85,12 @@ static const weiri_option rows[] = {
     {'I', "per_iter_timing", "0|1", &weiri_option_int, AT(per_iteration), .high = 1,
      .help = "1: add i_min, i_max, i_p99 and i_cv% to the table"},
     {'K', "per_iter_skip", "N", &weiri_option_int, AT(skip), .high = INT_MAX,
-     .help = "leave the first N iterations out of the columns of -I; they show nan if no iteration "
-             "is left"},
+     .help = "leave the first N iterations out of the columns of -I"},
     {'T', "timeout", "SECONDS", &weiri_option_int, AT(timeout_s), .high = 86400, .initial = "0",
      .flags = EXPLAINED, .manifest = "timeout_s",
-     .help = "deadline of set-up, every wait and tear-down; when it passes, the state of every "
-             "rank is reported and the exit code is 4 (default: 0, which means WEIR_TIMEOUT_MS, "
-             "else 30 s)"},
+     .help = "deadline of set-up, every wait and tear-down; then the state of every rank is "
+             "reported, and the exit code is 4 (default: 0, which means WEIR_TIMEOUT_MS, else "
+             "30 s)"},
     {'J', "output_file", "FILE", &weiri_option_text, AT(json_path),
      .help = "also write nccl-tests' JSON (schema 3)"},
     {'S', "report_timestamps", "0|1", &weiri_option_int, AT(timestamps), .high = 1,
@@ -117,12 +114,10 @@ static const weiri_option rows[] = {
     {'y', "stream_null", "0|1", &weiri_option_int, AT(ignored), .high = 1,
      .help = "accepted for nccl-tests' command lines; no effect"},
     {0, "csv", "FILE", &weiri_option_text, AT(csv_path),
-     .help = "also write CSV, each row as soon as it is known, and a manifest next to it (a.json "
-             "for a.csv)"},
+     .help = "also write CSV, each row as soon as it is known, and a manifest (a.json for a.csv)"},
     {0, "ceiling", "FILE", &weiri_option_text, AT(ceiling_path),
-     .help = "compare results with the links that weir-topo --measure FILE recorded, for as many "
-             "cores or GPUs as ranks: percent of what the links allow, in CSV and JSON, and a line "
-             "at the end"},
+     .help = "compare results with the links that weir-topo --measure FILE recorded: percent of "
+             "what they allow"},
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(backend), .initial = "auto",
      .flags = SAME, .manifest = "backend", .help = "memory of the buffers"},
     {0, "transport", "auto|shm|cuda_ipc|ib|tcp", &weiri_option_words, AT(transport),
@@ -131,16 +126,15 @@ static const weiri_option rows[] = {
     {0, "algo", "auto|all|NAME|FILE:NAME[,...]", &weiri_option_text, AT(algo), .flags = SAME,
      .manifest = "algo",
      .help = "algorithms to measure: weir's selection (auto), each of --list-algos (all), or a "
-             "list; on GPUs with a grid of blocks x threads if wanted, such as packet:16x64; "
-             "FILE.cu:NAME compiles a kernel, see lib/algo/README.md (default: auto)"},
+             "list; on GPUs with a grid if wanted, such as packet:16x64; FILE.cu:NAME compiles "
+             "a kernel, see lib/algo/README.md (default: auto)"},
     {0, "tune", "FILE", &weiri_option_text, AT(tune_path), .flags = SAME_USE,
      .help = "measure every algorithm, on GPUs with many grids, and write the fastest for each "
-             "size into a tuning table for WEIR_TUNING; rows of other collectives and numbers of "
-             "ranks in the file are kept"},
+             "size into a tuning table for WEIR_TUNING"},
     {0, "peer", BENCH_PEERS_ARGUMENT, &bench_option_peer, 0, .flags = SAME, .manifest = "peers",
-     .help = "also measure this peer, interleaved in the same run; repeatable. nccl, or a vendor's "
-             "library by its path, in every mode that it has; nccl:default, nccl:symmetric or "
-             "nccl:zero-cta in one mode"},
+     .help = "also measure this peer in the same run; repeatable. nccl, or a library by its "
+             "path, in every mode that it has; nccl:default, nccl:symmetric or nccl:zero-cta in "
+             "one mode"},
     {0, "mode", "throughput|latency", &weiri_option_words, AT(mode), .initial = "throughput",
      .flags = SAME, .manifest = "mode",
      .help = "throughput: operations back to back; latency: ranks start each operation together, "
@@ -150,27 +144,24 @@ static const weiri_option rows[] = {
              "cache; timed iterations are then not checked (default: the same buffers, warm)"},
     {0, "verify", "mpi|exact|both|off", &weiri_option_words, AT(verify), .initial = "both",
      .flags = SAME | EXPLAINED, .manifest = "verify",
-     .help = "the reference: mpi repeats the call with MPI; exact uses data whose result is known "
-             "bit for bit (default: both, exact if MPI did not start the ranks; above 4 MiB per "
-             "rank exact compares everything, mpi compares windows)"},
+     .help = "the reference: mpi repeats the call with MPI; exact uses data whose result is "
+             "known bit for bit (default: both, exact if MPI did not start the ranks; above 4 "
+             "MiB mpi compares windows)"},
     {0, "determinism", NULL, &weiri_option_flags, AT(determinism), .flags = SAME,
      .manifest = "determinism",
-     .help = "repeat each call 10 times on the same data and report whether the bits are equal in "
-             "every repeat and on every rank; if weir promises equal bits (all but ring and "
-             "plans), others count as wrong data"},
+     .help = "repeat each call 10 times on the same data, and report whether the bits are equal "
+             "in every repeat and on every rank"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .manifest = "buffers",
-     .help = "registered: memory of the library, which peers map; unregistered: malloc'd "
-             "or cudaMalloc'd memory, which peers cannot map: data pass through shared memory, or "
-             "the kernel copies them (default: registered; aliases: weir, plain)"},
+     .help = "registered: memory of the library, which peers map; unregistered: malloc'd or "
+             "cudaMalloc'd memory, which peers cannot map (default: registered; aliases: weir, "
+             "plain)"},
     {0, "dist", "WORD[:VALUE]", &weiri_option_text, AT(dist), .initial = "spread:1", .flags = SAME,
      .manifest = "dist",
      .help = "traffic pattern of alltoallv: uniform; spread:X, from 0 (uniform) to 1 (in "
-             "proportion to the distance); zipf:A, weights 1/place^A of receivers in an order "
-             "drawn from the seed; hot:K, K receivers get 90%; matrix:FILE, a row of weights per "
-             "rank; trace:FILE, matrices separated by empty lines, which calls cycle through. The "
-             "rank that sends or receives most moves the size"},
+             "proportion to the distance); zipf:A, few receivers get most; hot:K, K receivers "
+             "get 90%; matrix:FILE, a row of weights per rank; trace:FILE, several matrices"},
     {0, "counts", "host|device", &weiri_option_words, AT(counts), .initial = "host", .flags = SAME,
      .manifest = "counts",
      .help = "alltoallv of weir: counts are arguments, or are read from device memory when the "
@@ -179,23 +170,20 @@ static const weiri_option rows[] = {
      .help = "measure a plan, in the JSON of MSCCL++'s DSL (docs/user/plans.md), instead of weir's "
              "selection; --algo auto,... adds algorithms"},
     {0, "unproved", NULL, &weiri_option_flags, AT(unproved), .flags = SAME, .manifest = "unproved",
-     .help =
-         "also measure the plan of --plan if weir-plan check rejects it: every element of the "
-         "checked runs is compared, but a race may show in other runs only, and a deadlock ends "
-         "at the deadline"},
+     .help = "also measure the plan of --plan if weir-plan check rejects it; a race may show in "
+             "other runs only"},
     {0, "plan-dir", "DIR", &weiri_option_text, AT(plan_dir), .flags = SAME_USE,
      .help = "with --tune: also measure the plans in this folder (*.json) that are for this "
-             "collective and number of ranks; the table may choose them"},
+             "collective and number of ranks"},
     {0, "seed", "N", &weiri_option_whole, AT(seed), .high = LONG_MAX, .initial = "1", .flags = SAME,
      .manifest = "seed", .help = "seed of the data"},
     {0, "inject", "list|FAULT[@timed]|slow:PERCENT", &bench_option_inject, 0, .flags = SAME,
      .manifest = "inject_slow_percent",
      .help = "inject a fault into the first checked run of each size, or into the second timed "
-             "iteration, to show that it is found; list: print the faults and exit; slow: timed "
+             "iteration, to show that it is found; list: print the faults; slow: timed "
              "operations of weir take so much longer"},
     {0, "quiet", NULL, &weiri_option_flags, AT(quiet),
-     .help = "no progress on standard error, which else appears after 3 s: on a terminal one line, "
-             "elsewhere a line every 10 s"},
+     .help = "no progress on standard error, which else appears after 3 s"},
     {0, "list-algos", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_LIST_ALGOS,
      .help = "list the algorithms and exit"},
     {0, "help-env", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_HELP_ENV,
