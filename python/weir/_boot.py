@@ -102,11 +102,9 @@ def init(mpi: Any = None, *, id: Optional[UniqueId] = None, rank: Optional[int] 
     """Creates the communicator of all ranks of a job. Collective; blocks until all ranks have joined.
 
     mpi: an mpi4py communicator. id, rank, size: a `unique_id()`, this rank, the number of ranks.
-    Without these, the variables of the launcher identify the job, as for `weir_boot_launcher_create` in C. If those of
-    several are set, the first of these decides: workers of torchrun (TORCHELASTIC_RUN_ID); Open MPI, MVAPICH and
-    MPICH; PMIx; srun with more than one task; RANK and WORLD_SIZE alone (with MASTER_ADDR and MASTER_PORT). A
-    Slurm step of one task without any of these is a job of one rank. WEIR_LAUNCHER (torchrun, slurm, pmix, mpi)
-    selects one; mpi needs mpi4py. Without it, RANK and WORLD_SIZE must not contradict another launcher's variables.
+    Without these, the variables of the launcher identify the job, as for `weir_boot_launcher_create` in C. A Slurm
+    step of one task is a job of one rank. WEIR_LAUNCHER (torchrun, slurm, pmix, mpi) selects a launcher if the variables
+    of several are set; mpi needs mpi4py.
 
     backend: "host" (arrays in host memory), "cuda" (on this rank's GPU) or "auto" (the
     environment variable WEIR_BACKEND; if that is unset, cuda if every rank can have a GPU). device: the
