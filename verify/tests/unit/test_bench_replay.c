@@ -2,6 +2,7 @@
  * Recorded jobs: weir's text is read and written back, impossible calls and missing ranks are
  * refused with file and line, and what is left out is noted.
  */
+#include "bench/replay/match.h"
 #include "bench/replay/read.h"
 #include "verify/tests/support/unit_test.h"
 
@@ -197,6 +198,135 @@ TEST(a_folder_has_a_file_for_each_rank)
         unlink(path);
     }
     rmdir(folder);
+}
+
+/* ------------------------------------------------------------------ matching */
+
+/* The steps of a rank as text: "allreduce", "exchange3" of so many ranks; a + follows a step that
+ * is in a group with the next one. */
+static char *steps_of(const replay_schedule *s, int rank, char text[256])
+{
+    int at = 0;
+    *text = 0;
+    for (size_t i = 0; i < s->ranks[rank].count; i++) {
+        const replay_step *step = &s->ranks[rank].list[i];
+        const char *end = step->is_grouped ? "+" : " ";
+        if (step->kind == REPLAY_EXCHANGE)
+            at += snprintf(text + at, 256 - (size_t)at, "exchange%d:%u%s",
+                           s->sets[step->set]->nranks, step->ncalls, end);
+        else
+            at += snprintf(text + at, 256 - (size_t)at, "%s%s",
+                           replay_kind_name((replay_kind)step->kind), end);
+    }
+    return text;
+}
+
+static void match(const char *text, replay_trace **trace, replay_schedule **schedule)
+{
+    if (replay_read_data("job.txt", text, strlen(text), trace) != WEIR_OK ||
+        replay_match(*trace, schedule) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+}
+
+static void expect_steps(const char *job, const char *const *steps, int is_message_wise)
+{
+    char text[256];
+    replay_trace *trace = NULL;
+    replay_schedule *schedule = NULL;
+    match(job, &trace, &schedule);
+    for (int rank = 0; rank < trace->nranks; rank++)
+        assert_string_equal(steps_of(schedule, rank, text), steps[rank]);
+    assert_int_equal(schedule->runs_message_wise, is_message_wise);
+    replay_schedule_free(schedule);
+    replay_trace_free(trace);
+}
+
+TEST(sends_of_a_ring_become_one_exchange)
+{
+    expect_steps(
+        "comm w 0-2\n"
+        "- r0 w send f32 8 to=1 group=1\n- r0 w recv f32 8 from=2 group=1\n"
+        "- r1 w send f32 8 to=2 group=1\n- r1 w recv u8 32 from=0 group=1\n"
+        "- r2 w send f32 8 to=0 group=1\n- r2 w recv f32 8 from=1 group=1\n"
+        "- r0 w barrier\n- r1 w barrier\n- r2 w barrier\n",
+        (const char *[]){"exchange3:2 barrier ", "exchange3:2 barrier ", "exchange3:2 barrier "},
+        0);
+}
+
+TEST(calls_of_a_group_keep_their_group)
+{
+    expect_steps("comm w 0-1\ncomm v 1,0\n"
+                 "- r0 w allreduce f32 sum 8 group=1\n- r0 v allreduce f32 sum 8 group=1\n"
+                 "- r0 w barrier\n"
+                 "- r1 w allreduce f32 sum 8 group=1\n- r1 v allreduce f32 sum 8 group=1\n"
+                 "- r1 w barrier\n",
+                 (const char *[]){"allreduce+allreduce barrier ", "allreduce+allreduce barrier "},
+                 0);
+}
+
+TEST(exchanges_that_would_wait_in_a_circle_run_message_by_message)
+{
+    /* 0 receives from 2 and sends to 1 at once; 2 sends to 0, then to 1; 1 receives from 2 first.
+     */
+    expect_steps("comm w 0-2\n"
+                 "- r0 w recv f32 8 from=2 group=1\n- r0 w send f32 8 to=1 group=1\n"
+                 "- r1 w recv f32 8 from=2\n- r1 w recv f32 8 from=0\n"
+                 "- r2 w send f32 8 to=0\n- r2 w send f32 8 to=1\n",
+                 (const char *[]){"exchange2:1+exchange2:1 ", "exchange2:1 exchange2:1 ",
+                                  "exchange2:1 exchange2:1 "},
+                 1);
+}
+
+#define EXPECT_MISMATCH(text, expected, ...)                                                       \
+    do {                                                                                           \
+        const char *const parts[] = {__VA_ARGS__};                                                 \
+        replay_trace *trace = NULL;                                                                \
+        replay_schedule *schedule = NULL;                                                          \
+        assert_int_equal(READ(text, &trace), WEIR_OK);                                             \
+        assert_int_equal(replay_match(trace, &schedule), expected);                                \
+        for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)                         \
+            if (!strstr(weir_last_error(), parts[part]))                                           \
+                fail_msg("\"%s\" is not in \"%s\"", parts[part], weir_last_error());               \
+        replay_trace_free(trace);                                                                  \
+    } while (0)
+
+TEST(calls_that_do_not_match_are_named_with_both_lines)
+{
+    EXPECT_MISMATCH("comm w 0-1\n- r0 w barrier\n- r0 w allreduce f32 sum 8\n- r1 w barrier\n"
+                    "- r1 w allreduce f32 sum 9\n",
+                    WEIR_ERR_MISMATCH, "communicator w, collective 1",
+                    "rank 0 calls allreduce float sum 8 (job.txt:3)",
+                    "rank 1 calls allreduce float sum 9 (job.txt:5)");
+    EXPECT_MISMATCH("comm w 0-1\n- r0 w allreduce f32 sum 8\n- r1 w allreduce f32 max 8\n",
+                    WEIR_ERR_MISMATCH, "float max 8 (job.txt:3)");
+    EXPECT_MISMATCH("comm w 0-1\n- r0 w reduce f32 sum 8 root=0\n- r1 w reduce f32 sum 8 root=1\n",
+                    WEIR_ERR_MISMATCH, "root=1 (job.txt:3)");
+    EXPECT_MISMATCH("comm w 0-1\n- r0 w barrier\n- r0 w barrier\n- r1 w barrier\n",
+                    WEIR_ERR_MISMATCH, "(job.txt:3)", "rank 1 has ended");
+    EXPECT_MISMATCH("comm w 0-1\n- r0 w send f32 8 to=1\n- r1 w barrier\n- r0 w barrier\n",
+                    WEIR_ERR_MISMATCH, "rank 0 calls send float 8 to=1 (job.txt:2)",
+                    "no rank has the other end");
+    EXPECT_MISMATCH("comm w 0-1\n- r0 w send f32 8 to=1\n- r1 w recv f32 7 from=0\n",
+                    WEIR_ERR_MISMATCH, "send float 8", "recv float 7 from=0 (job.txt:3)");
+    EXPECT_MISMATCH("comm w 0-1\n- r0 w alltoallv u8 sent=1,2\n"
+                    "- r1 w alltoallv u8 sent=3,4 received=1,4\n",
+                    WEIR_ERR_MISMATCH, "sends 2 elements to rank 1", "expects 1");
+    EXPECT_MISMATCH("comm w 0-1\ncomm v 0-1\n- r0 w barrier\n- r0 v barrier\n- r1 v barrier\n"
+                    "- r1 w barrier\n",
+                    WEIR_ERR_INVALID, "in a circle", "job.txt:3");
+}
+
+TEST(splits_that_receivers_do_not_know_come_from_the_senders)
+{
+    replay_trace *trace = NULL;
+    replay_schedule *schedule = NULL;
+    match("comm w 0-1\n- r0 w alltoallv u8 sent=1,2\n- r1 w alltoallv u8 sent=3,4\n", &trace,
+          &schedule);
+    const uint64_t *splits = trace->splits + trace->ranks[1].calls[0].splits;
+    assert_int_equal(splits[2], 2);
+    assert_int_equal(splits[3], 4);
+    replay_schedule_free(schedule);
+    replay_trace_free(trace);
 }
 
 int main(void)
