@@ -1,6 +1,6 @@
 # The tests: which sources make which test program, how tests are built, and the goals that run them.
 # Programs are test_*.c (cmocka), gpu_test_*.cc (emulated kernels) and scripts *.sh, in a folder for each
-# kind; verify/tests/README.md is their index.
+# kind; verify/tests/index lists them.
 
 # Tests: programs test_*.c (cmocka) and scripts *.sh, in a folder for each kind.
 TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz chaos perf)

@@ -1,7 +1,8 @@
 /*
  * The start of a program. What a process inherits from its parent (descriptors, signals, umask, and
- * what loaded libraries have set) must not change what a program does: README.md lists each of
- * these states and how it is treated. The library itself leaves the process of its caller alone.
+ * what loaded libraries have set) must not change what a program does.
+ * docs/developer/inherited-state.md lists each of these states and how it is treated. The library
+ * itself leaves the process of its caller alone.
  */
 #ifndef WEIR_PROGRAMS_PROGRAM_H
 #define WEIR_PROGRAMS_PROGRAM_H

@@ -11,6 +11,18 @@ done
 check "the tree passes: public headers as C99, C11 and C++11" ends_with 0 ci/lint headers
 check "the tree passes: clang-format 14" eval 'ends_with 0 ci/lint format && grep -q "format.*: clean" "$out"'
 
+# ------------------------------------------------------------ the index of tests
+check "every test says at its head what it proves" ends_with 0 verify/tests/index
+check "the index finds a test by a word" eval 'ends_with 0 verify/tests/index rdma && grep -qx "unit/test_rdma.c" "$out"'
+check "the index: a word that no test has" eval 'ends_with 1 verify/tests/index quixotic && one_line_says quixotic'
+mkdir -p "$scratch/index/verify/tests/unit"
+cp verify/tests/index "$scratch/index/verify/tests/"
+printf '/* Proves one. */\nint one;\n' >"$scratch/index/verify/tests/unit/test_one.c"
+check "the index: a tree in which all tests have comments" ends_with 0 "$scratch/index/verify/tests/index"
+echo 'int two;' >"$scratch/index/verify/tests/unit/test_two.c"
+check "the index: a test without a comment is reported" \
+    eval 'ends_with 1 "$scratch/index/verify/tests/index" && one_line_says unit/test_two.c'
+
 # ------------------------------------------------------------ planted faults
 # A small tree without faults; each test adds one.
 plant_tree() {
