@@ -135,8 +135,8 @@ two_ranks() ( # WORD...: in a subshell, which has the variables alone
     first=() status=0
     while [ "$1" != : ]; do first+=("$1"); shift; done
     shift
-    export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT
-    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1] - 1)')
+    export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 WEIR_BOOT_PORT
+    WEIR_BOOT_PORT=$(python3 verify/tests/support/free_port.py)
     RANK=1 LOCAL_RANK=1 ./bench_moe -T 10 "$@" >"$scratch/out1" 2>"$scratch/err1" </dev/null &
     RANK=0 LOCAL_RANK=0 ./bench_moe -T 10 "${first[@]}" >"$out" 2>"$err" </dev/null || status=$?
     wait $! || [ $? -eq $status ] || status="$status, the other rank with another code"

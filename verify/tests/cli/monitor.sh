@@ -34,7 +34,7 @@ check "WEIR_LOG=info names the straggler" logs_straggler
 if [ -x ./bench_allreduce ] || [ -x "$O/bench_allreduce" ]; then
     bench=./bench_allreduce
     [ -x "$bench" ] || bench=$O/bench_allreduce
-    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+    port=$(python3 verify/tests/support/free_port.py)
     counts_ranks() { [ "$(grep -c 'collective="AllReduce"} [1-9]' "$scratch/seen")" -eq 3 ]; }
     bench_is_seen() { # runs until it has been asked, again if not all ranks have made calls yet
         local seen=1

@@ -18,8 +18,10 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import prometheus_reader  # noqa: E402
 import ras_client  # noqa: E402
+from free_port import free_port  # noqa: E402
 from nccl_checks import Store, demand, run_rank  # noqa: E402
 from nccl_library import FLOAT, MAX, buffer, integrity_check  # noqa: E402
 
@@ -28,9 +30,7 @@ WAIT_S = 15
 
 
 def free_address():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return "localhost:%d" % sock.getsockname()[1]
+    return "localhost:%d" % free_port()
 
 
 def until(read, what, holds=bool):

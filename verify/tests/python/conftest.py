@@ -10,6 +10,7 @@ import pytest
 import weir
 
 SOURCE = os.environ.get("SOURCE_TREE", os.path.join(os.path.dirname(__file__), "../../.."))
+sys.path.insert(0, os.path.join(SOURCE, "verify", "tests", "support"))  # free_port
 HERE = os.path.realpath(weir.__file__)
 
 

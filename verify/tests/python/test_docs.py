@@ -1,11 +1,11 @@
 """The programs in docs/user run as they are printed."""
 import os
 import re
-import socket
 import subprocess
 
 import pytest
 import weir
+from free_port import free_port
 
 
 def blocks(source, page):
@@ -17,10 +17,7 @@ def job(python, program, size, tmp_path):
     """Runs a program on all ranks as torchrun does; returns what they print."""
     file = tmp_path / "program.py"
     file.write_text(program)
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", 0))
-        second.bind(("127.0.0.1", 0))
-        port, store = str(first.getsockname()[1]), str(second.getsockname()[1])
+    port, store = str(free_port()), str(free_port())
     jobs = [subprocess.Popen([python, file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env=dict(os.environ, RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank),
                                       MASTER_ADDR="127.0.0.1", MASTER_PORT=store, WEIR_BOOT_PORT=port))

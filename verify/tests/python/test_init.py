@@ -1,11 +1,11 @@
 """Communicators from the environment of launchers, from mpi4py, and without any."""
 import os
 import shutil
-import socket
 import subprocess
 
 import pytest
 import weir
+from free_port import free_port
 
 # Each rank writes its line at once, so that mpirun does not mix the lines of two ranks.
 PROGRAM = ("import numpy, os, weir\ncomm = weir.init(backend='host')\n"
@@ -32,9 +32,7 @@ def start(python, program=PROGRAM, **variables):
 
 
 def test_torchruns_variables(python):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     jobs = [start(python, RANK=str(rank), WORLD_SIZE="3", MASTER_ADDR="127.0.0.1", MASTER_PORT="1",
                   WEIR_BOOT_PORT=str(port)) for rank in range(3)]
     assert outputs(jobs) == [f"{rank} 3 6" for rank in range(3)]
@@ -208,8 +206,6 @@ def test_launchers_that_agree_or_are_nested(python):
     """Variables that agree, and those of torchrun's workers inside of another launcher's job."""
     for more in ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
                  {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
+        port = str(free_port())
         job = start(python, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="1", WEIR_BOOT_PORT=port, **more)
         assert outputs([job]) == ["0 1 1"]

@@ -1,9 +1,9 @@
 """PyTorch over weir on the CPU: runs clients/python_torch.py; the losses of a training equal gloo's."""
 import os
-import socket
 import subprocess
 
 import pytest
+from free_port import free_port
 
 pytest.importorskip("torch")
 SIZE = 2
@@ -11,13 +11,12 @@ SIZE = 2
 
 def run(python, source, **variables):
     """Runs the client on all ranks; returns rank 0's lines."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port, boot = free_port(), free_port()
     program = os.path.join(source, "verify", "tests", "clients", "python_torch.py")
     jobs = [subprocess.Popen([python, program], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env=dict(os.environ, RANK=str(rank), WORLD_SIZE=str(SIZE), LOCAL_RANK=str(rank),
-                                      MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **variables))
+                                      MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                                      WEIR_BOOT_PORT=str(boot), **variables))
             for rank in range(SIZE)]
     found = [job.communicate(timeout=240) for job in jobs]
     assert all(job.returncode == 0 for job in jobs), [(said[-500:], errors[-500:]) for said, errors in found]

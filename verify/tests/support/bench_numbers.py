@@ -21,6 +21,8 @@ import subprocess
 import sys
 import time
 
+from free_port import free_port
+
 SCRATCH = pathlib.Path(sys.argv[1])
 SIZES = {"int8": 1, "uint8": 1, "f8e4m3": 1, "f8e5m2": 1, "half": 2, "bfloat16": 2, "int32": 4,
          "uint32": 4, "float": 4, "int64": 8, "uint64": 8, "double": 8}
@@ -653,16 +655,16 @@ def check_peer():
 def check_nodes():
     """Three ranks of two nodes: columns and header."""
     path = SCRATCH / "nodes.csv"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     ranks = [subprocess.Popen(
         ["./bench_allgather", "-b", "4000", "-e", "4000", "-n", "3", "--csv", str(path)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1",
-             "MASTER_PORT": str(port), "WEIR_HOSTID": node, "WEIR_TRANSPORT": "tcp"})
+             "MASTER_PORT": "1", "WEIR_BOOT_PORT": str(port), "WEIR_HOSTID": node, "WEIR_TRANSPORT": "tcp"})
              for rank, node in enumerate("aab")]
-    out = [rank.communicate(timeout=60)[0] for rank in ranks]
-    same("exit codes", [rank.returncode for rank in ranks], [0, 0, 0])
+    out, err = zip(*[rank.communicate(timeout=60) for rank in ranks])
+    same("exit codes" + "".join(f"\n# {line}" for line in "".join(err).splitlines()),
+         [rank.returncode for rank in ranks], [0, 0, 0])
     same("Ranks", re.search(r"^# Ranks: (.*?);", out[0], re.M)[1], "3 on 2 nodes")
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
