@@ -262,8 +262,8 @@ weir_status weiri_tcp_gate_watch(const weiri_tcp_net *net, int operation, int fd
                                  weiri_tcp_endpoint *endpoint);
 /* Serves the listener, guests and calls, if the gate has events. */
 void weiri_tcp_serve_gate(weiri_tcp_net *net);
-/* Has the gate, if there is one, report what guests say. */
-void weiri_tcp_watch_guests(const weiri_tcp_net *net);
+/* Has the gate, if there is one, report what guests say; fails the network if it cannot. */
+void weiri_tcp_watch_guests(weiri_tcp_net *net);
 /* Destroys the prepared endpoints that are left, and the gate. */
 void weiri_tcp_close_gate(weiri_tcp_net *net);
 

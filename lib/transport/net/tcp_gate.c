@@ -91,10 +91,13 @@ static void gate_serve_guests(weiri_tcp_net *net)
     weiri_tcp_watch_guests(net);
 }
 
-void weiri_tcp_watch_guests(const weiri_tcp_net *net)
+void weiri_tcp_watch_guests(weiri_tcp_net *net)
 {
-    for (int i = 0; net->gate >= 0 && i < net->guests.count; i++)
-        weiri_tcp_gate_watch(net, EPOLL_CTL_ADD, net->guests.list[i].fd, EPOLLIN, NULL);
+    weir_status status = WEIR_OK;
+    for (int i = 0; net->gate >= 0 && status == WEIR_OK && i < net->guests.count; i++)
+        status = weiri_tcp_gate_watch(net, EPOLL_CTL_ADD, net->guests.list[i].fd, EPOLLIN, NULL);
+    if (status != WEIR_OK)
+        gate_fail(net, status); /* what a guest says would never be read */
 }
 
 void weiri_tcp_serve_gate(weiri_tcp_net *net)
