@@ -49,7 +49,7 @@ static void collectives_inform(const bench_run *run)
     }
 }
 
-/* The root, the plan, and the weights of alltoallv. */
+/* The root, the slowed rank, the plan, and the weights of alltoallv. */
 static void collectives_check(bench_run *run, char *problem)
 {
     const int nranks = run->job->nranks;
@@ -61,6 +61,11 @@ static void collectives_check(bench_run *run, char *problem)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "-r %d: there %s %d rank%s; give a root from 0 to %d", options.root,
                  nranks == 1 ? "is" : "are", nranks, weiri_s(nranks), nranks - 1);
+    else if (options.inject_slow_rank > nranks)
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--inject slow-rank:%d: there %s %d rank%s; give a rank from 0 to %d",
+                 options.inject_slow_rank - 1, nranks == 1 ? "is" : "are", nranks, weiri_s(nranks),
+                 nranks - 1);
     else if (options.plan) /* --plan is refused for alltoallv */
         bench_plan_check(&options, run->collective, run->job, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
@@ -76,6 +81,12 @@ static weir_status announce_slow(bench_job *job)
         status = bench_job_note(job, WEIR_ERR_INVALID,
                                 "--inject slow: needs --mode latency on GPUs, where batches are "
                                 "timed by events");
+    else if (options.inject_slow_rank)
+        bench_warning_add(job, "inject",
+                          "--inject slow-rank:%d:%d: operations of weir were made slower on rank "
+                          "%d",
+                          options.inject_slow_rank - 1, options.inject_slow,
+                          options.inject_slow_rank - 1);
     else
         bench_warning_add(job, "inject", "--inject slow:%d: operations of weir were made slower",
                           options.inject_slow);

@@ -32,9 +32,12 @@ typedef struct bench_job {
     char kernel[40];   /* identifies the running kernel, which containers share; empty: unknown */
     char machine[160]; /* one line: processor, cores, NUMA nodes, devices */
     char place[160];   /* the binding of this rank */
-    char digest[17];   /* of the node's topology */
-    bench_note note;   /* see bench_job_note */
-    int timeout_ms;    /* deadline of every wait */
+    double cores; /* cores of the rank that has the fewest, those that ranks share divided among
+                     them; 0: unknown */
+    const char *binding; /* who bound the ranks: "launcher", "weir", "none", "mixed" */
+    char digest[17];     /* of the node's topology */
+    bench_note note;     /* see bench_job_note */
+    int timeout_ms;      /* deadline of every wait */
     bench_watch watch;
     bench_warnings warnings; /* on rank 0 */
 } bench_job;

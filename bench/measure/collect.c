@@ -60,6 +60,30 @@ static void collect_skew(const bench_job *job, bench_series *series, int index,
         result->skew = bench_stats_make(starts_us, (size_t)series->count);
 }
 
+/* On rank 0: which rank ends last. Collective; agreed. */
+static weir_status collect_lateness(bench_job *job, const bench_series *series, int index,
+                                    bench_result *result)
+{
+    const size_t n = (size_t)series->count, ranks = (size_t)job->nranks;
+    double *ends_us = NULL, *scratch = NULL;
+    weir_status status = WEIR_OK;
+    if (job->rank == 0) {
+        ends_us = malloc(n * ranks * sizeof *ends_us);
+        scratch = malloc((n + ranks) * sizeof *scratch);
+        if (!ends_us || !scratch)
+            status = bench_series_no_memory(job, series->count);
+    }
+    status = bench_job_agree(job, status, "times");
+    if (status == WEIR_OK)
+        bench_exchange_gather(job, series->ends_us[index], n * sizeof *ends_us, ends_us);
+    if (status == WEIR_OK && job->rank == 0)
+        result->late =
+            bench_lateness_make(ends_us, job->nranks, series->count, result->stats.median, scratch);
+    free(ends_us);
+    free(scratch);
+    return status;
+}
+
 /* On rank 0: merges the readings of all ranks' GPUs; all has nranks entries and is freed.
  * Collective. */
 static void collect_clocks(const bench_job *job, bench_clocks *clocks, bench_clocks *all)
@@ -107,7 +131,7 @@ static weir_status collect_member(bench_trial *trial, bench_series *series, int 
         summarise(trial, result, series->times_us[index]);
     if (series->wants_starts)
         collect_skew(job, series, index, result);
-    return WEIR_OK;
+    return series->wants_ends ? collect_lateness(job, series, index, result) : WEIR_OK;
 }
 
 weir_status bench_collect(bench_trial *trial)

@@ -20,6 +20,13 @@ static double before_iteration(bench_subject *subject, double since_us)
     return now_us;
 }
 
+/* Records the end of an iteration, which is now or was just before. */
+static void after_iteration(bench_subject *subject, int iteration, double now_us)
+{
+    if (subject->end_us)
+        subject->end_us[iteration] = now_us;
+}
+
 /* No barrier between iterations. */
 static weir_status loop_back_to_back(const bench_timing *timing, const bench_barrier *barrier,
                                      bench_subject *subject, int first, int end)
@@ -33,6 +40,7 @@ static weir_status loop_back_to_back(const bench_timing *timing, const bench_bar
             status = subject->run(subject->context);
         after = read_us(CLOCK_MONOTONIC);
         subject->wall_us[i] = (after - before) / timing->aggregate;
+        after_iteration(subject, i, after);
     }
     return status;
 }
@@ -45,21 +53,24 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_barrier
     int each = timing->isolation == BENCH_BARRIER_OPERATION;
     weir_status status = WEIR_OK;
     for (int i = first; i < end; i++) {
-        double sum = 0, before = before_iteration(subject, read_us(CLOCK_MONOTONIC));
+        double after = 0, sum = 0, before = before_iteration(subject, read_us(CLOCK_MONOTONIC));
         for (int k = 0; k < timing->aggregate; k++) {
             if (status == WEIR_OK)
                 status = subject->run(subject->context);
             if (!each)
                 continue;
-            sum += read_us(CLOCK_MONOTONIC) - before;
+            after = read_us(CLOCK_MONOTONIC);
+            sum += after - before;
             barrier->barrier(barrier->context);
             before = read_us(CLOCK_MONOTONIC);
         }
         if (!each) {
-            sum = read_us(CLOCK_MONOTONIC) - before;
+            after = read_us(CLOCK_MONOTONIC);
+            sum = after - before;
             barrier->barrier(barrier->context);
         }
         subject->wall_us[i] = sum / timing->aggregate;
+        after_iteration(subject, i, after);
     }
     return status;
 }
@@ -71,7 +82,7 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_bar
 {
     weir_status status = WEIR_OK;
     for (int i = first; i < end; i++) {
-        double sum = 0;
+        double after = 0, sum = 0;
         before_iteration(subject, read_us(CLOCK_MONOTONIC));
         for (int k = 0; k < timing->aggregate; k++) {
             barrier->start(barrier->context);
@@ -80,9 +91,11 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_bar
                 subject->start_us[i] = before;
             if (status == WEIR_OK)
                 status = subject->run(subject->context);
-            sum += read_us(CLOCK_MONOTONIC) - before;
+            after = read_us(CLOCK_MONOTONIC);
+            sum += after - before;
         }
         subject->wall_us[i] = sum / timing->aggregate;
+        after_iteration(subject, i, after);
     }
     return status;
 }
@@ -98,6 +111,7 @@ static weir_status loop_batches(const bench_timing *timing, const bench_barrier 
         subject->wall_us[i] = 0;
         if (status == WEIR_OK)
             status = subject->run_batch(subject->context, timing->aggregate, &subject->wall_us[i]);
+        after_iteration(subject, i, read_us(CLOCK_MONOTONIC));
     }
     return status;
 }

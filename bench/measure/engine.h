@@ -73,6 +73,9 @@ typedef struct bench_subject {
     /* Result for BENCH_SYNCHRONISED: this rank's monotonic clock at the start of each iteration's
      * first operation. The caller's array; may be NULL. */
     double *start_us;
+    /* Result: this rank's monotonic clock at the end of each iteration, before a barrier that
+     * follows. The caller's array; may be NULL. */
+    double *end_us;
     /* Result: this rank's processor time per operation, the mean of all. */
     double cpu_us;
     /* Result: this rank's wall time in begin, next and end, including the wait for other ranks. */

@@ -66,6 +66,8 @@ static weir_status place_times(bench_trial *trial, timed_round *round)
         subject->warm_us = series->warm_us[member];
         if (series->wants_starts)
             subject->start_us = series->starts_us[member] + series->count;
+        if (series->wants_ends)
+            subject->end_us = series->ends_us[member] + series->count;
     }
     return status;
 }
@@ -88,8 +90,8 @@ static weir_status begin_round(bench_trial *trial, const bench_barrier *barrier,
     bench_series *series = trial->series;
     weir_status status = WEIR_OK;
     round->memory = malloc(BENCH_SAMPLES_BYTES);
-    series->wants_starts =
-        trial->options->mode == BENCH_MODE_LATENCY && bench_job_has_common_clock(trial->job);
+    series->wants_ends = bench_job_has_common_clock(trial->job);
+    series->wants_starts = trial->options->mode == BENCH_MODE_LATENCY && series->wants_ends;
     if (!round->memory)
         status = bench_job_note(trial->job, WEIR_ERR_NO_MEMORY,
                                 "no memory for checks of timed iterations");

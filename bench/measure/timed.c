@@ -43,7 +43,7 @@ static weir_status timed_begin_block(void *context)
 {
     bench_timed *timed = context;
     timed->operations = 0;
-    timed->fastest_us = 0;
+    timed->fastest_us = timed->spent_us = 0;
     go_to_step(timed);
     weir_status status = bench_trial_reset(timed->trial, timed->candidate);
     if (status == WEIR_OK)
@@ -82,15 +82,28 @@ static int wants_fault(const bench_timed *timed)
            !timed->result->peer;
 }
 
+/* Whether --inject makes this rank's operations slower. */
+static int is_slowed(const bench_timed *timed)
+{
+    const bench_options *options = timed->trial->options;
+    return options->inject_slow && !timed->result->peer &&
+           (!options->inject_slow_rank || options->inject_slow_rank - 1 == timed->trial->job->rank);
+}
+
 /* --inject slow: waits for a share of the fastest operation so far. A share of this operation would
- * include waits for other ranks, and grow from operation to operation. */
+ * include waits for other ranks, and grow from operation to operation. If only one rank is slow,
+ * waits do not add up, and it waits for a share of the mean operation. */
 static void slow_down(bench_timed *timed, double began_us)
 {
     enum { SPIN_US = 2 };
+    const bench_options *options = timed->trial->options;
     const double after_us = weiri_clock_us(), took_us = after_us - began_us;
     if (timed->fastest_us == 0 || took_us < timed->fastest_us)
         timed->fastest_us = took_us;
-    const double until_us = after_us + timed->fastest_us * timed->trial->options->inject_slow / 100;
+    timed->spent_us += took_us;
+    const double base_us =
+        options->inject_slow_rank ? timed->spent_us / (double)timed->operations : timed->fastest_us;
+    const double until_us = after_us + base_us * options->inject_slow / 100;
     for (double left = until_us - weiri_clock_us(); left > 0; left = until_us - weiri_clock_us())
         if (left > SPIN_US)
             sched_yield();
@@ -103,7 +116,7 @@ static weir_status run_operation(void *context)
     bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
     if (wants_fault(timed))
         return run_with_fault(timed);
-    const int is_slow = timed->trial->options->inject_slow && !timed->result->peer;
+    const int is_slow = is_slowed(timed);
     const double began_us = is_slow ? weiri_clock_us() : 0;
     weir_status status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)

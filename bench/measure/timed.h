@@ -43,6 +43,7 @@ typedef struct bench_timed {
     uint64_t operations; /* of the current block, warm-ups included */
     uint64_t iterations; /* timed iterations of the round */
     double fastest_us;   /* operation of the block on this rank, for --inject slow; 0: none yet */
+    double spent_us;     /* in operations of the block, for the same */
     bench_samples samples;
     bench_batch batches; /* on a GPU in throughput mode */
 } bench_timed;

@@ -96,6 +96,10 @@ static void csv_put_result(bench_record *f, const moe_output *out, const bench_m
     bench_record_leave(f, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_TEMPERATURE_C);
     PUT(f, COUNTS, "");
     bench_record_put_ceiling(f, ceiling_pct(out, link_bytes, r));
+    bench_record_leave(f, BENCH_COLUMN_LAST_RANK, BENCH_COLUMN_SKEW_US);
+    bench_record_put_conditions(f, out->report->run,
+                                r->phase == MOE_PHASE_CHAIN ? "back-to-back" : "barrier-operation",
+                                r->candidate != &bench_moe_weir);
     bench_record_put_times(f, r->wrong ? NULL : &r->stats, gbs(rows_bytes, r->stats.median),
                            gbs(link_bytes, r->stats.median));
 }

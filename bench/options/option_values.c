@@ -5,6 +5,7 @@
 #include "bench/options/peers.h"
 #include "programs/numbers.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,16 +149,43 @@ int bench_floor_of_environment(bench_options *options, char *problem)
 
 /* -------------------------------------------------------------------- faults */
 
-/* --inject slow:PERCENT, which changes times and no data. */
-static int inject_read_slow(const char *percent, bench_options *options, char *expected)
+/* A share in percent, with or without the sign. */
+static int inject_read_share(const char *text, bench_options *options, char *expected)
 {
     enum { LEAST = 1, MOST = 1000 };
+    char number[8] = "";
     long long share;
-    if (weiri_whole_read(percent, LEAST, MOST, &share) != 0)
-        return weiri_expect(expected, "slow: and a share from %d to %d percent, such as slow:20",
+    const size_t length = strcspn(text, "%");
+    if (length < sizeof number && (!text[length] || !text[length + 1]))
+        memcpy(number, text, length);
+    if (weiri_whole_read(number, LEAST, MOST, &share) != 0)
+        return weiri_expect(expected,
+                            "slow: and a share from %d to %d percent, such as slow:20; for one "
+                            "rank such as rank 3, slow-rank:3:20",
                             LEAST, MOST);
     options->inject_slow = (int)share;
     return 0;
+}
+
+/* --inject slow:PERCENT and slow-rank:RANK:PERCENT, which change times and no data. Returns 1 if
+ * the text is another fault. */
+static int inject_read_slow(const char *text, bench_options *options, char *expected)
+{
+    static const char of_all[] = "slow:", of_one[] = "slow-rank:";
+    char number[12] = "";
+    long long rank = -1;
+    if (strncmp(text, of_all, sizeof of_all - 1) == 0)
+        return inject_read_share(text + sizeof of_all - 1, options, expected);
+    if (strncmp(text, of_one, sizeof of_one - 1) != 0)
+        return 1;
+    text += sizeof of_one - 1;
+    const size_t length = strcspn(text, ":");
+    if (length < sizeof number && text[length])
+        memcpy(number, text, length);
+    if (weiri_whole_read(number, 0, INT_MAX - 1, &rank) != 0)
+        return weiri_expect(expected, "slow-rank:RANK:PERCENT, such as slow-rank:3:20");
+    options->inject_slow_rank = (int)rank + 1;
+    return inject_read_share(text + length + 1, options, expected);
 }
 
 static int inject_read(const weiri_option *option, const char *text, void *settings, char *expected)
@@ -165,8 +193,9 @@ static int inject_read(const weiri_option *option, const char *text, void *setti
     bench_options *options = options_of(option, settings);
     char name[32] = "";
     const size_t length = strcspn(text, "@");
-    if (strncmp(text, "slow:", 5) == 0)
-        return inject_read_slow(text + 5, options, expected);
+    const int slow = inject_read_slow(text, options, expected);
+    if (slow != 1)
+        return slow;
     const int has_time = strcmp(text + length, "@timed") == 0;
     if (length < sizeof name && (has_time || !text[length]))
         memcpy(name, text, length);
@@ -177,9 +206,9 @@ static int inject_read(const weiri_option *option, const char *text, void *setti
     if (strcmp(text, "list") == 0)
         options->action = BENCH_ACTION_LIST_FAULTS;
     else if (options->inject == BENCH_FAULT_NONE)
-        return weiri_expect(
-            expected, "slow:PERCENT, or a fault that --inject list prints; with @timed one of the "
-                      "output that exact data show");
+        return weiri_expect(expected, "slow:PERCENT, slow-rank:RANK:PERCENT, or a fault that "
+                                      "--inject list prints; with @timed one of the "
+                                      "output that exact data show");
     return 0;
 }
 
@@ -189,8 +218,14 @@ static void inject_write(const weiri_option *option, const void *settings, FILE 
     if (options->inject)
         fprintf(to, "%s%s", bench_fault_name((bench_fault)options->inject),
                 options->inject_timed ? "@timed" : "");
-    if (options->inject_slow)
-        fprintf(to, "%sslow:%d", options->inject ? " --inject " : "", options->inject_slow);
+    if (!options->inject_slow)
+        return;
+    fprintf(to, "%s", options->inject ? " --inject " : "");
+    if (options->inject_slow_rank)
+        fprintf(to, "slow-rank:%d:", options->inject_slow_rank - 1);
+    else
+        fprintf(to, "slow:");
+    fprintf(to, "%d", options->inject_slow);
 }
 
 static void inject_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
@@ -198,6 +233,8 @@ static void inject_put(const weiri_option *option, const void *settings, weiri_j
     const bench_options *options = options_at(option, settings);
     if (options->inject_slow)
         weiri_json_put_whole(json, option->manifest, options->inject_slow);
+    if (options->inject_slow_rank)
+        weiri_json_put_whole(json, "inject_slow_rank", options->inject_slow_rank - 1);
 }
 
 const weiri_option_type bench_option_inject = {inject_read, inject_write, inject_put};

@@ -118,7 +118,8 @@ typedef struct bench_options {
     int per_iteration, skip, cold, determinism, unproved, nthreads, ngpus, quiet, ignored;
     int inject; /* bench_fault */
     int inject_timed;
-    int inject_slow; /* percent by which weir's timed operations are made slower; 0: not */
+    int inject_slow;      /* percent by which weir's timed operations are made slower; 0: not */
+    int inject_slow_rank; /* 1 + the only rank that is slowed down; 0: all are */
     int backend, transport, mode, verify, buffers, counts; /* the enums above */
     const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan, *plan_dir;
     size_t seed;

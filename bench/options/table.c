@@ -177,11 +177,11 @@ static const weiri_option rows[] = {
              "collective and number of ranks"},
     {0, "seed", "N", &weiri_option_whole, AT(seed), .high = LONG_MAX, .initial = "1", .flags = SAME,
      .manifest = "seed", .help = "seed of the data"},
-    {0, "inject", "list|FAULT[@timed]|slow:PERCENT", &bench_option_inject, 0, .flags = SAME,
-     .manifest = "inject_slow_percent",
+    {0, "inject", "list|FAULT[@timed]|slow:PERCENT|slow-rank:RANK:PERCENT", &bench_option_inject, 0,
+     .flags = SAME, .manifest = "inject_slow_percent",
      .help = "inject a fault into the first checked run of each size, or into the second timed "
              "iteration, to show that it is found; list: print the faults; slow: timed "
-             "operations of weir take so much longer"},
+             "operations of weir take so much longer, on all ranks or on one"},
     {0, "quiet", NULL, &weiri_option_flags, AT(quiet),
      .help = "no progress on standard error, which else appears after 3 s"},
     {0, "list-algos", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_LIST_ALGOS,

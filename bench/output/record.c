@@ -1,6 +1,8 @@
 /* The columns, and how the benchmarks of collectives fill them: see record.h. */
 #include "bench/output/record.h"
 
+#include "bench/options/environment.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
@@ -83,6 +85,46 @@ void bench_record_put_run(bench_record *record, const bench_run *run)
                      weir_backend_name(weir_comm_backend(run->job->comm)));
     bench_record_print(record, BENCH_COLUMN_NRANKS, "%d", run->job->nranks);
     bench_record_print(record, BENCH_COLUMN_NNODES, "%d", run->job->nnodes);
+}
+
+void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
+                                 int is_peer)
+{
+    const bench_options *options = run->options;
+    char settings[BENCH_SETTINGS_BYTES] = "";
+    if (is_peer)
+        bench_environment_of_peers(settings, sizeof settings);
+    bench_record_put(record, BENCH_COLUMN_BUFFERS,
+                     options->buffers == BENCH_BUFFERS_PLAIN ? "unregistered" : "registered");
+    bench_record_put(record, BENCH_COLUMN_MODE, mode);
+    bench_record_print(record, BENCH_COLUMN_GRAPH, "%d", run->job->gpu ? options->graph : 0);
+    bench_record_put(record, BENCH_COLUMN_BINDING, run->job->binding);
+    if (run->job->cores > 0)
+        bench_record_print(record, BENCH_COLUMN_CORES, "%.6g", run->job->cores);
+    else
+        bench_record_put(record, BENCH_COLUMN_CORES, "");
+    bench_record_print(record, BENCH_COLUMN_SETTINGS, "%s", settings);
+}
+
+/* How operations of a collective follow each other. */
+static const char *record_mode(const bench_options *options)
+{
+    return options->mode == BENCH_MODE_LATENCY             ? "latency"
+           : options->batched                              ? "batches"
+           : options->blocking == BENCH_BLOCKING_OPERATION ? "barrier-operation"
+           : options->blocking == BENCH_BLOCKING_ITERATION ? "barrier-iteration"
+                                                           : "back-to-back";
+}
+
+static void record_put_lateness(bench_record *record, const bench_lateness *late)
+{
+    if (!late->is_known) {
+        bench_record_leave(record, BENCH_COLUMN_LAST_RANK, BENCH_COLUMN_SKEW_US);
+        return;
+    }
+    bench_record_print(record, BENCH_COLUMN_LAST_RANK, "%d", late->rank);
+    bench_record_print(record, BENCH_COLUMN_LAST_SHARE, "%.6g", late->share);
+    bench_record_print(record, BENCH_COLUMN_SKEW_US, "%.3f", late->lag_us);
 }
 
 static void record_put_call(bench_record *record, const bench_row *row, int placement,
@@ -194,5 +236,7 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
     record_put_splits(record, run, result);
     bench_record_put_ceiling(record, figures->ceiling_pct);
     bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
+    record_put_lateness(record, &result->late);
+    bench_record_put_conditions(record, run, record_mode(run->options), result->peer);
     bench_record_end(record);
 }

@@ -17,7 +17,7 @@ typedef enum bench_column_index {
 } bench_column_index;
 #undef BENCH_COLUMN_INDEX
 
-enum { BENCH_RECORD_BYTES = 1024 };
+enum { BENCH_SETTINGS_BYTES = 512, BENCH_RECORD_BYTES = 1024 + BENCH_SETTINGS_BYTES };
 
 typedef struct bench_column {
     const char *name;
@@ -44,6 +44,10 @@ void bench_record_leave(bench_record *record, bench_column_index first, bench_co
 /* Writes the columns that describe the run and its ranks, the same for every program: schema,
  * run_id, utc, host, backend, nranks and nnodes. */
 void bench_record_put_run(bench_record *record, const bench_run *run);
+/* Writes what else makes times of a candidate comparable: buffers, mode, graph, binding, cores and
+ * settings. mode: how operations follow each other. is_peer: the settings of peers apply. */
+void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
+                                 int is_peer);
 /* Writes times and bandwidths, median_us to busbw_gbs; stats NULL: they are unknown. */
 void bench_record_put_times(bench_record *record, const bench_stats *stats, double algbw_gbs,
                             double busbw_gbs);

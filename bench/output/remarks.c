@@ -26,8 +26,23 @@ static void write_throttling(FILE *out, const bench_row *row, int placement,
             clocks->throttled, clocks->samples, weiri_s(clocks->samples), reasons, state);
 }
 
-static void write_remarks(FILE *out, const bench_run *run, const bench_row *row, int placement,
-                          const bench_result *result)
+/* The rank that makes the others wait, and where it is. */
+static void write_last_rank(FILE *out, const bench_run *run, const bench_rank_info *infos,
+                            const bench_row *row, int placement, const bench_result *result)
+{
+    const bench_lateness *late = &result->late;
+    write_subject(out, row, placement, result);
+    fprintf(out, "rank %d", late->rank);
+    if (infos && run->job->gpu)
+        fprintf(out, " (%s, GPU %d)", infos[late->rank].host, infos[late->rank].device);
+    else if (infos)
+        fprintf(out, " (%s)", infos[late->rank].host);
+    fprintf(out, " is last in %.0f%% of iterations, %.3g us after the median\n", late->share * 100,
+            late->lag_us);
+}
+
+static void write_remarks(FILE *out, const bench_run *run, const bench_rank_info *infos,
+                          const bench_row *row, int placement, const bench_result *result)
 {
     const bench_options *options = run->options;
     double half = bench_stats_half_width(&result->stats);
@@ -36,6 +51,8 @@ static void write_remarks(FILE *out, const bench_run *run, const bench_row *row,
         fprintf(out, "start skew %.2f us median, %.2f us p99\n", result->skew.median,
                 result->skew.p99);
     }
+    if (result->late.stands_out)
+        write_last_rank(out, run, infos, row, placement, result);
     if (result->unsteady) {
         write_subject(out, row, placement, result);
         fprintf(out, "times still fell after %d warm-up%s; -w N sets more\n", result->warmups,
@@ -55,13 +72,14 @@ static void write_remarks(FILE *out, const bench_run *run, const bench_row *row,
     }
 }
 
-void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row)
+void bench_remarks_row(FILE *out, const bench_run *run, const bench_rank_info *infos,
+                       const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++)
         for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
             if (result->figures.is_usable)
-                write_remarks(out, run, row, placement, result);
+                write_remarks(out, run, infos, row, placement, result);
         }
     fflush(out);
 }

@@ -138,7 +138,7 @@ void bench_report_row(bench_report *report, bench_row *row)
         bench_ratios_row(&report->ratios, row);
     bench_ceiling_row(&report->ceiling, row);
     bench_tune_row(report->tune, row);
-    bench_remarks_row(stdout, run, row);
+    bench_remarks_row(stdout, run, report->infos, row);
     bench_interval_row(&report->intervals, row);
 }
 

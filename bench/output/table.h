@@ -36,7 +36,9 @@ void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *
  * if everything went as requested. Local; rank 0 only.
  */
 
-void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row);
+/* infos: a description of each rank; NULL: unknown. */
+void bench_remarks_row(FILE *out, const bench_run *run, const bench_rank_info *infos,
+                       const bench_row *row);
 /* Rows whose intervals are wider than their medians: such a row says little. */
 typedef struct bench_interval_count {
     long rows, wide;

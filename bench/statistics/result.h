@@ -8,6 +8,7 @@
 #include "bench/gpu/clocks.h"
 #include "bench/options/options.h"
 #include "bench/sizes/shape.h"
+#include "bench/statistics/lateness.h"
 #include "bench/statistics/stats.h"
 #include "verify/verify.h"
 
@@ -54,6 +55,7 @@ typedef struct bench_result {
     bench_clocks clocks; /* readings of this rank's GPU; once timed, on rank 0 those of all ranks */
     bench_stats skew;    /* us between the first and the last rank to start; no samples: not
                             measured */
+    bench_lateness late; /* on rank 0: the rank that ends last; unknown without a common clock */
     bench_stats stats;   /* of the slowest rank's time per iteration, us */
     bench_stats per_iter;  /* the same without the first -K iterations */
     double time_us;        /* the table's time, a median, as -a says */

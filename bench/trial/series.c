@@ -35,6 +35,8 @@ weir_status bench_series_reserve(bench_job *job, bench_series *series, int more)
         int error = resize(&series->times_us[i], bytes);
         if (!error && series->wants_starts)
             error = resize(&series->starts_us[i], bytes);
+        if (!error && series->wants_ends)
+            error = resize(&series->ends_us[i], bytes);
         if (error)
             status = bench_series_no_memory(job, more);
     }
@@ -137,6 +139,7 @@ void bench_series_free(bench_series *series)
     for (int i = 0; i < BENCH_CANDIDATES_MAX; i++) {
         free(series->times_us[i]);
         free(series->starts_us[i]);
+        free(series->ends_us[i]);
     }
     memset(series, 0, sizeof *series);
 }

@@ -22,6 +22,8 @@ typedef struct bench_series {
     double *starts_us[BENCH_CANDIDATES_MAX];     /* the same for the start of each iteration, if
                                                     wants_starts */
     int wants_starts;
+    double *ends_us[BENCH_CANDIDATES_MAX]; /* the same for the end, if wants_ends */
+    int wants_ends;
     double cpu_us[BENCH_CANDIDATES_MAX];  /* this rank's sum over iterations */
     int warmups[BENCH_CANDIDATES_MAX];    /* the largest number in a block */
     int unsteady[BENCH_CANDIDATES_MAX];   /* 1: a block's warm-ups ended too early */

@@ -8,7 +8,7 @@
 #define WEIR_PROGRAMS_COLUMNS_H
 
 /* The value of the first column: increased with each change of the list. */
-enum { WEIRI_COLUMNS_SCHEMA = 5 };
+enum { WEIRI_COLUMNS_SCHEMA = 6 };
 
 /* How the fields of a column are written; all but names are decimal numbers, or empty. */
 typedef enum weiri_column_form {
@@ -69,6 +69,15 @@ typedef enum weiri_column_form {
     X(LAYOUT, layout, NAME)                                                                        \
     X(DISPATCH_DTYPE, dispatch_dtype, NAME)                                                        \
     X(LINK_BYTES, link_bytes, WHOLE)                                                               \
-    X(EXPERT_BYTES, expert_bytes, WHOLE)
+    X(EXPERT_BYTES, expert_bytes, WHOLE)                                                           \
+    X(LAST_RANK, last_rank, WHOLE)                                                                 \
+    X(LAST_SHARE, last_share, RATE)                                                                \
+    X(SKEW_US, skew_us, TIME)                                                                      \
+    X(BUFFERS, buffers, NAME)                                                                      \
+    X(MODE, mode, NAME)                                                                            \
+    X(GRAPH, graph, WHOLE)                                                                         \
+    X(BINDING, binding, NAME)                                                                      \
+    X(CORES, cores, RATE)                                                                          \
+    X(SETTINGS, settings, NAME)
 
 #endif

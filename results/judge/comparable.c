@@ -26,6 +26,7 @@ typedef struct property {
 static const property properties[] = {
     {RESULTS_COLLECTIVE, NULL}, {RESULTS_NRANKS, "rank"}, {RESULTS_BACKEND, NULL},
     {RESULTS_NNODES, "node"},   {RESULTS_DTYPE, NULL},    {RESULTS_CONTENDER, NULL},
+    {RESULTS_BUFFERS, NULL},    {RESULTS_MODE, NULL},     {RESULTS_GRAPH, NULL},
 };
 
 static const char *value_word(const property *of, const results_row *row)
@@ -35,6 +36,10 @@ static const char *value_word(const property *of, const results_row *row)
         return strstr(text, ":cputime")  ? "times of the processor"
                : strstr(text, "-groups") ? "times of several groups at once"
                                          : "plain times";
+    if (of->column == RESULTS_BUFFERS && *text)
+        return strcmp(text, "registered") == 0 ? "registered buffers" : "unregistered buffers";
+    if (of->column == RESULTS_GRAPH && *text)
+        return strcmp(text, "0") == 0 ? "calls without graphs" : "replays of graphs";
     if (of->column != RESULTS_BACKEND)
         return text;
     return strcmp(text, "cuda") == 0   ? "GPU memory"

@@ -25,8 +25,9 @@ typedef struct matching {
     entry *entries;
     size_t count;
     int by_host;
-    int relaxed;    /* rows of another tool: without the columns that only weir states */
-    int by_backend; /* every row states its memory */
+    int relaxed;       /* rows of another tool: without the columns that only weir states */
+    int by_backend;    /* every row states its memory */
+    int by_conditions; /* every row states its buffers, mode and graph: schema 6 and newer */
 } matching;
 
 static int has_contender(const results_set *set, const char *wanted)
@@ -150,10 +151,11 @@ static int has_foreign(const results_set *set)
     return 0;
 }
 
-static int states_backend(const results_set *set)
+/* Whether every row of a side has a value in that column. */
+static int states(const results_set *set, results_column column)
 {
     for (size_t i = 0; i < set->count; i++)
-        if (!set->rows[i].text[RESULTS_BACKEND][0])
+        if (!set->rows[i].text[column][0])
             return 0;
     return 1;
 }
@@ -167,16 +169,27 @@ static const char *kind_key(const results_row *row)
     return strncmp(detail, "cputime", 7) == 0 || strstr(detail, "-groups") ? detail : "";
 }
 
+/* What makes times of the same call other times: the buffers, how operations follow each other, and
+ * the launches of graphs, on which only "whether" depends. */
+static const char *conditions_key(const matching *m, const results_row *row)
+{
+    if (!m->by_conditions)
+        return "";
+    return results_keep_printed(m->b, "%.20s/%.20s/%s", row->text[RESULTS_BUFFERS],
+                                row->text[RESULTS_MODE],
+                                strcmp(row->text[RESULTS_GRAPH], "0") == 0 ? "" : "graph");
+}
+
 /* Makes the key. Numbers have a fixed width, so that keys sort in the order of the table. */
 static const char *make_key(const matching *m, const results_row *row)
 {
     int relaxed = m->relaxed;
     return results_keep_printed(
-        m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%.40s|%020llu",
+        m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%.40s|%s|%020llu",
         row->text[RESULTS_COLLECTIVE], m->by_host ? row->text[RESULTS_HOST] : "", dtype_key(m, row),
         row->text[RESULTS_REDOP], row->nranks, relaxed ? 0 : row->nnodes, row->root + 1,
         row->text[RESULTS_PLACEMENT], m->by_backend ? row->text[RESULTS_BACKEND] : "",
-        dist_key(row), counts_key(m, row), kind_key(row), row->bytes);
+        dist_key(row), counts_key(m, row), kind_key(row), conditions_key(m, row), row->bytes);
 }
 
 static void add_entries(matching *m, results_set *set, int is_b)
@@ -331,7 +344,8 @@ int results_match(results_set *a, results_set *b, const results_rules *rules,
     if (choose_contenders(&m) != 0)
         return -1;
     m.relaxed = made->cross || has_foreign(a) || has_foreign(b);
-    m.by_backend = !m.relaxed || (states_backend(a) && states_backend(b));
+    m.by_backend = !m.relaxed || (states(a, RESULTS_BACKEND) && states(b, RESULTS_BACKEND));
+    m.by_conditions = states(a, RESULTS_MODE) && states(b, RESULTS_MODE);
     size_t most = a->count + b->count + 1;
     m.entries = malloc(most * sizeof *m.entries);
     made->pairs = malloc(most * sizeof *made->pairs);

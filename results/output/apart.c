@@ -27,6 +27,9 @@ static const aspect aspects[] = {
     {"dispatch ", RESULTS_DISPATCH_DTYPE, 0, 0},
     {"memory ", RESULTS_DIST, 4, 0},
     {"", RESULTS_DIST, 5, 0},
+    {"", RESULTS_BUFFERS, 0, 0},
+    {"mode ", RESULTS_MODE, 0, 0},
+    {"graph ", RESULTS_GRAPH, 0, 0},
 };
 enum { ASPECTS = sizeof aspects / sizeof *aspects };
 

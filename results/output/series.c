@@ -8,9 +8,10 @@
 enum { FILE_NAME = RESULTS_COLUMNS, TEXT_BYTES = 1024, COLOURS = 7, DASHES = 4 };
 
 /* Columns that divide a candidate's rows if they differ; if two rows of one size differ. */
-static const int always[] = {RESULTS_NRANKS,    RESULTS_NNODES, RESULTS_HOST,  RESULTS_BACKEND,
-                             RESULTS_TRANSPORT, RESULTS_DTYPE,  RESULTS_REDOP, RESULTS_ROOT,
-                             RESULTS_PLACEMENT, RESULTS_DIST};
+static const int always[] = {RESULTS_NRANKS,    RESULTS_NNODES, RESULTS_HOST,    RESULTS_BACKEND,
+                             RESULTS_TRANSPORT, RESULTS_DTYPE,  RESULTS_REDOP,   RESULTS_ROOT,
+                             RESULTS_PLACEMENT, RESULTS_DIST,   RESULTS_BUFFERS, RESULTS_MODE,
+                             RESULTS_GRAPH};
 static const int if_needed[] = {RESULTS_ALGO, FILE_NAME, RESULTS_RUN_ID};
 enum { ALWAYS = sizeof always / sizeof *always, NEEDED = sizeof if_needed / sizeof *if_needed };
 

@@ -514,4 +514,31 @@ check "a report and an empty log in a compared folder are skipped" \
 ends_with 0 $program "$scratch/printed/good" "$scratch/printed/good"
 check "an empty CSV in a compared folder is reported" errs 'lost.csv: empty file'
 
+# Rows that differ in buffers, mode or graphs are different measurements, in one file too.
+conditions() { # FILE BUFFERS MODE GRAPH MEDIAN...: a row per median, each a run
+    local file=$1 buffers=$2 mode=$3 graph=$4 run=0
+    shift 4
+    [ -s "$file" ] || echo 'schema,run_id,collective,backend,nranks,nnodes,contender,dtype,redop,root,placement,bytes,count,iters,median_us,ci_low_us,ci_high_us,algbw_gbs,busbw_gbs,verify,wrong,buffers,mode,graph' >"$file"
+    for median; do
+        echo "6,r$buffers$mode$graph$((run++)),allreduce,cuda,2,1,weir,float,sum,-1,out,1024,256,20,$median,$median,$median,1,1,pass,0,$buffers,$mode,$graph" >>"$file"
+    done
+}
+rm -f "$scratch"/cond-*
+conditions "$scratch/cond-a.csv" registered batches 20 10.000 10.100 9.900
+conditions "$scratch/cond-a.csv" unregistered batches 20 20.000 20.100 19.900
+conditions "$scratch/cond-a.csv" registered batches 0 40.000 40.100 39.900
+conditions "$scratch/cond-a.csv" registered latency 0 80.000 80.100 79.900
+conditions "$scratch/cond-b.csv" registered latency 0 80.000 80.100 79.900
+conditions "$scratch/cond-b.csv" registered batches 10 10.000 10.100 9.900
+conditions "$scratch/cond-b.csv" unregistered batches 10 60.000 60.100 59.900
+check "rows with other buffers, modes or graphs are not mixed: one of three regresses" ends_with 1 $program "$scratch/cond-a.csv" "$scratch/cond-b.csv"
+check "the row that B lacks is missing there, and the number of graph launches does not divide rows" \
+    has 'Verdict: regressed .1 regressed, 0 improved, 0 inconclusive, 2 no difference, 0 missing in A, 1 missing in B'
+check "what divides the rows is printed" has 'unregistered'
+conditions "$scratch/cond-c.csv" unregistered back-to-back 0 10.000
+conditions "$scratch/cond-d.csv" registered latency 7 10.000
+ends_with 2 $program "$scratch/cond-c.csv" "$scratch/cond-d.csv"
+check "rows that fit nothing: the three conditions are named" \
+    has 'A has unregistered buffers, B has registered buffers; A has back-to-back, B has latency; A has calls without graphs, B has replays of graphs'
+
 tap_done

@@ -38,10 +38,11 @@ COLUMNS = ("schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,co
            "p99_us,ci_low_us,ci_high_us,algbw_gbs,busbw_gbs,verify,wrong,oracle,special,"
            "determinism,gpu_samples,gpu_throttled,throttle_reasons,sm_mhz,memory_mhz,"
            "power_w,temperature_c,dist,counts,ceiling_pct,tokens,hidden,experts,topk,layout,"
-           "dispatch_dtype,link_bytes,expert_bytes").split(",")
-SCHEMA = 5  # grows with COLUMNS
+           "dispatch_dtype,link_bytes,expert_bytes,last_rank,last_share,skew_us,buffers,mode,"
+           "graph,binding,cores,settings").split(",")
+SCHEMA = 6  # grows with COLUMNS
 WORDS = set("run_id,utc,host,collective,backend,transport,contender,algo,dtype,redop,placement,verify,"
-            "oracle,special,determinism,throttle_reasons,dist,counts,layout,dispatch_dtype".split(","))
+            "oracle,special,determinism,throttle_reasons,dist,counts,layout,dispatch_dtype,buffers,mode,binding,settings".split(","))
 OPTIONS = {"min_bytes": 32 << 20, "max_bytes": 32 << 20, "step_bytes": 1 << 20, "step_factor": 1,
            "iterations": 0, "until": 0, "warmups": -1, "aggregate": 1, "cycles": 1, "checks": 1,
            "op": "sum", "dtype": "float", "root": 0, "blocking": 0, "rank_time": 3, "timeout_s": 0,
@@ -311,6 +312,24 @@ def check_identity(row, run):
         same(column, row[column], str(value))
 
 
+def check_conditions(case, row):
+    """The columns that make times comparable, and those of the last rank, whose values
+    test_bench_intervals computes: here what is possible."""
+    cores = len(os.sched_getaffinity(0))
+    for column, value in {"buffers": "unregistered" if case.buffers == "plain" else "registered",
+                          "mode": "back-to-back", "graph": 0, "settings": ""}.items():
+        same(column, row[column], str(value))
+    holds(f"binding {row['binding']} is a word", row["binding"] in ("weir", "none"))
+    holds(f"cores {row['cores']} of {case.ranks} ranks",
+          float(row["cores"]) in (1 / math.ceil(case.ranks / cores), max(1, cores // case.ranks), cores))
+    share, skew = float(row["last_share"]), float(row["skew_us"])
+    holds(f"last_rank {row['last_rank']}", 0 <= int(row["last_rank"]) < case.ranks)
+    holds(f"last_share {share} of {case.ranks} ranks", 1 / case.ranks - 1e-6 <= share <= 1)
+    holds(f"last_share {share} of {case.iters} iterations",
+          abs(share * case.iters - round(share * case.iters)) < 1e-3)
+    holds(f"skew_us {skew}", skew > -float(row["max_us"]) * case.aggregate * case.iters)
+
+
 def check_row(case, run, row, known, times):
     """Every column of a row of the CSV; times: raw ones, if the JSON file has them."""
     n, factor = case.ranks, bus_factor(case.collective, case.ranks)
@@ -328,6 +347,7 @@ def check_row(case, run, row, known, times):
                           **{name: "" for name in MOE_COLUMNS}}.items():
         same(column, row[column], str(value))
     holds(f"algo {row['algo']} is listed", row["algo"] in known)
+    check_conditions(case, row)
     median_us = float(row["median_us"])
     check_order(row)
     if times:

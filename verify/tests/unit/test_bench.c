@@ -670,8 +670,8 @@ TEST(a_faulty_record_fails_the_run_when_its_file_is_closed)
     bench_run run = {.job = &job, .options = &options};
     bench_csv csv;
     close(mkstemp(path));
-    for (int forgotten = -1; forgotten <= BENCH_COLUMN_EXPERT_BYTES;
-         forgotten += BENCH_COLUMN_EXPERT_BYTES + 1) {
+    for (int forgotten = -1; forgotten <= BENCH_COLUMN_SETTINGS;
+         forgotten += BENCH_COLUMN_SETTINGS + 1) {
         bench_record first, good;
         fill_record(&first, forgotten, -1);
         fill_record(&good, -1, -1);
@@ -680,7 +680,7 @@ TEST(a_faulty_record_fails_the_run_when_its_file_is_closed)
         bench_csv_record(&csv, &good);
         assert_int_equal(bench_csv_close(&csv), forgotten < 0 ? WEIR_OK : WEIR_ERR_INTERNAL);
     }
-    assert_non_null(strstr(job.note.text, "the column expert_bytes is written never or twice"));
+    assert_non_null(strstr(job.note.text, "the column settings is written never or twice"));
     unlink(path);
 }
 

@@ -4,6 +4,7 @@
  * the maximum of warm-up times, ! a synchronised start.
  */
 
+#include "base/clock.h"
 #include "bench/measure/engine.h"
 #include "verify/tests/support/unit_test.h"
 
@@ -243,6 +244,43 @@ TEST(time_outside_the_operations_is_counted_separately)
         for (int k = 0; k < 4; k++)
             shortest_us = wall_us[k] < shortest_us ? wall_us[k] : shortest_us;
         assert_true(shortest_us < PAUSE_US);
+    }
+}
+
+static weir_status pause_in_batch(void *context, int operations, double *us)
+{
+    pause_a_while(context);
+    *us = PAUSE_US / operations;
+    return WEIR_OK;
+}
+
+static weir_status pause_in_operation(void *context)
+{
+    pause_a_while(context);
+    return WEIR_OK;
+}
+
+/* The clock at the end of an iteration lies between the operations before and after it. */
+TEST(the_end_of_every_iteration_is_recorded)
+{
+    static const bench_isolation kinds[] = {BENCH_BACK_TO_BACK, BENCH_BARRIER_OPERATION,
+                                            BENCH_BARRIER_ITERATION, BENCH_SYNCHRONISED,
+                                            BENCH_BATCHES};
+    char log[256] = "";
+    bench_barrier barrier = scripted_barriers(log);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        bench_timing timing = {.iterations = 4, .aggregate = 2, .isolation = kinds[i]};
+        double wall_us[4], end_us[4] = {0};
+        bench_subject subject = {.run = pause_in_operation,
+                                 .run_batch = pause_in_batch,
+                                 .wall_us = wall_us,
+                                 .end_us = end_us};
+        const double begin_us = weiri_clock_us();
+        assert_int_equal(bench_engine_run(&timing, &barrier, &subject, 1), WEIR_OK);
+        const int pauses = kinds[i] == BENCH_BATCHES ? 1 : 2;
+        for (int k = 0; k < 4; k++)
+            assert_true(end_us[k] - (k ? end_us[k - 1] : begin_us) >= pauses * PAUSE_US);
+        assert_true(end_us[3] <= weiri_clock_us());
     }
 }
 

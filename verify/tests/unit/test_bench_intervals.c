@@ -6,6 +6,7 @@
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/buffers.h"
 #include "bench/options/options.h"
+#include "bench/statistics/lateness.h"
 #include "bench/trial/series.h"
 #include "bench/statistics/stats.h"
 #include "verify/tests/support/unit_test.h"
@@ -212,6 +213,67 @@ TEST(rounds_use_different_pages_of_the_buffers)
             assert_true(in[v] != in[w] && out[v] != out[w]);
     }
     free(base);
+}
+
+/* Ends of the iterations of some ranks: each iteration takes 100 us, and a rank's end differs from
+ * it by up to 40 us at random. One rank ends later by so much. */
+enum { LATE_RANKS = 8, LATE_MOST = 400 };
+
+static bench_lateness lateness_of(int nranks, int iterations, int rank, double late_us, uint64_t *x)
+{
+    static double ends_us[LATE_RANKS * LATE_MOST], scratch[LATE_RANKS + LATE_MOST];
+    for (int r = 0; r < nranks; r++)
+        for (int i = 0; i < iterations; i++)
+            ends_us[r * iterations + i] =
+                100.0 * i + 40 * test_random_fraction(x) + (r == rank ? late_us : 0);
+    return bench_lateness_make(ends_us, nranks, iterations, 100, scratch);
+}
+
+TEST(the_last_rank_is_counted_and_its_lag_is_the_median)
+{
+    /* Ranks 0, 1, 2 end as follows; the last is rank 2, 2, 1, 2. */
+    static const double ends_us[] = {10, 20, 30, 40, 11, 22, 37, 41, 15, 29, 33, 50};
+    double scratch[3 + 4];
+    const bench_lateness late = bench_lateness_make(ends_us, 3, 4, 10, scratch);
+    assert_true(late.is_known);
+    assert_int_equal(late.rank, 2);
+    assert_true(late.share == 0.75);
+    assert_true(late.lag_us == 5.5); /* of 4, 7, 0 and 9 */
+    assert_false(late.stands_out);   /* too few iterations */
+    assert_false(bench_lateness_make(ends_us, 1, 4, 10, scratch).is_known);
+    assert_false(bench_lateness_make(ends_us, 3, 0, 10, scratch).is_known);
+}
+
+TEST(a_late_rank_stands_out_and_chance_does_not)
+{
+    uint64_t x = 88172645463325252u;
+    for (int trial = 0; trial < 1000; trial++) {
+        const int n = 2 + trial % 7, rank = trial % n;
+        const bench_lateness late = lateness_of(n, LATE_MOST, rank, 45, &x);
+        assert_true(late.stands_out && late.rank == rank && late.share == 1);
+        assert_false(lateness_of(n, LATE_MOST, rank, 0, &x).stands_out);
+        assert_false(lateness_of(n, BENCH_LATENESS_ITERATIONS, rank, 0, &x).stands_out);
+        assert_false(lateness_of(n, BENCH_LATENESS_ITERATIONS - 1, rank, 45, &x).stands_out);
+    }
+}
+
+/* Always last, but by less than is worth a line; and last by far in one part of the run only. */
+TEST(a_rank_that_is_last_by_little_or_for_a_while_does_not_stand_out)
+{
+    static double ends_us[3 * LATE_MOST], scratch[3 + LATE_MOST];
+    for (int part = 0; part < 2; part++) {
+        for (int i = 0; i < LATE_MOST; i++) {
+            ends_us[i] = ends_us[LATE_MOST + i] = 100.0 * i;
+            ends_us[LATE_MOST + i] += i % 2;
+            ends_us[2 * LATE_MOST + i] = 100.0 * i + (!part                   ? 4.9
+                                                      : i < LATE_MOST * 3 / 4 ? 60
+                                                                              : -1);
+        }
+        const bench_lateness late = bench_lateness_make(ends_us, 3, LATE_MOST, 100, scratch);
+        assert_int_equal(late.rank, 2);
+        assert_true(late.share == (part ? 0.75 : 1));
+        assert_false(late.stands_out);
+    }
 }
 
 int main(void)
