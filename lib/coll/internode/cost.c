@@ -1,4 +1,17 @@
-/* The cost model of the algorithms across nodes: see cost.h. */
+/*
+ * The cost model of the algorithms across nodes: see cost.h. Sources of the closed forms:
+ *
+ *   halving, doubling, binomial, scatter, pairwise   Thakur, Rabenseifner, Gropp: Optimization of
+ *                          collective communication operations in MPICH, 2005
+ *   allreduce ring         Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of
+ *                          workstations, 2009
+ *   trees                  Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth
+ *                          broadcast, reduction and scan, 2009
+ *   bruck                  Bruck et al.: Efficient algorithms for all-to-all communications in
+ *                          multiport message-passing systems, 1997
+ *   allgather ring         Chan et al.: Collective communication: theory, practice, and
+ *                          experience, 2007
+ */
 #include "coll/internode/cost.h"
 
 #include "base/transports.h"

@@ -1,8 +1,7 @@
 /*
  * The cost model of the algorithms across nodes. It selects one for numbers of nodes that the
- * tuning table has no rows for. docs/developer/collectives-internode.md names the sources of the
- * closed forms (cost.c). All functions are pure: ranks that agree on the arguments select the same
- * algorithm.
+ * tuning table has no rows for. cost.c names the sources of the closed forms. All functions are
+ * pure: ranks that agree on the arguments select the same algorithm.
  */
 #ifndef WEIR_COLL_INTERNODE_COST_H
 #define WEIR_COLL_INTERNODE_COST_H
