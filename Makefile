@@ -79,7 +79,7 @@ $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 # Every benchmark consists of these, and of its main.
 BENCH_PARTS := $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/programs.a $(O)/libweir.a
 $(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_PARTS)
-	$(call link,$(MPI_CC),$(GSL_LIBS) $(HWLOC_LIBS))
+	$(call link,$(MPI_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
 
 $(BIN)/weir-topo: $(O)/obj/topo/cli/weir_topo.o $(TOPO_OBJ) $(O)/programs.a $(O)/libweir.a
 	$(call link,$(CC),$(HWLOC_LIBS))
@@ -93,7 +93,7 @@ $(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/pro
 
 # weir-check runs the benchmarks as programs, and reads their results.
 $(BIN)/weir-check: $(HEALTH_OBJ) $(RESULTS_OBJ) $(BENCH_PARTS)
-	$(call link,$(MPI_CC),$(GSL_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS))
+	$(call link,$(MPI_CC),$(BENCH_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS))
 
 # ---------------------------------------------------------- everyday goals
 run: $(BIN)/bench_allreduce ## the main job: install what is missing, build what it runs, run NP=8 ranks of bench_allreduce (ARGS=...)

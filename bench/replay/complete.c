@@ -160,8 +160,9 @@ weir_status replay_complete(replay_reader *reader)
     replay_trace *trace = reader->trace;
     weir_status status = WEIR_OK;
     if (!trace->nranks)
-        return weiri_fail(WEIR_ERR_INVALID, "%s: no calls that could be replayed",
-                          trace->nfiles ? trace->files[0] : "no file");
+        return weiri_fail(WEIR_ERR_INVALID, "%s: no calls that could be replayed%s%s",
+                          trace->nfiles ? trace->files[0] : "no file", trace->nnotes ? ": " : "",
+                          trace->nnotes ? trace->notes[0].text : "");
     const size_t ncomms = (size_t)trace->ncomms;
     char *used = calloc(ncomms, 1);
     uint32_t *comms = calloc(ncomms, sizeof *comms);

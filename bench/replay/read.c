@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 /* A format that recognises less comes later. */
-static const replay_format *const formats[] = {&replay_format_text};
+static const replay_format *const formats[] = {&replay_format_text, &replay_format_kineto};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 static weir_status no_memory(void)

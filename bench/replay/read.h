@@ -39,7 +39,7 @@ struct replay_format {
     weir_status (*finish)(replay_reader *reader, int failed);
 };
 
-extern const replay_format replay_format_text;
+extern const replay_format replay_format_text, replay_format_kineto;
 
 /* Reads a job from files and folders. Afterwards ranks are numbered from 0 without gaps, every
  * communicator knows its ranks, every call was checked by itself (a peer outside of the

@@ -2,6 +2,7 @@
 #include "bench/replay/source.h"
 
 #include "base/error.h"
+#include "bench/replay/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +11,8 @@
 #include <unistd.h>
 
 struct replay_source {
-    int fd;           /* -1: what is read is in memory */
-    const char *left; /* there: what is not yet read */
+    replay_unpack *unpack; /* NULL: what is read is in memory */
+    const char *left;      /* there: what is not yet read */
     size_t left_bytes;
     char *path;
     char *head; /* the first bytes, for who recognises the format */
@@ -23,10 +24,10 @@ struct replay_source {
     long lines;
 };
 
-static ssize_t source_get(replay_source *source, char *to, size_t bytes)
+static ssize_t source_get(replay_source *source, char *to, size_t bytes, const char **fault)
 {
-    if (source->fd >= 0)
-        return read(source->fd, to, bytes);
+    if (source->unpack)
+        return replay_unpack_read(source->unpack, to, bytes, fault);
     const size_t got = source->left_bytes < bytes ? source->left_bytes : bytes;
     memcpy(to, source->left, got);
     source->left += got;
@@ -38,12 +39,11 @@ static ssize_t source_get(replay_source *source, char *to, size_t bytes)
 static weir_status source_fill(replay_source *source)
 {
     while (!source->is_at_end && source->end < REPLAY_LINE_BYTES) {
+        const char *fault = NULL;
         ssize_t got =
-            source_get(source, source->data + source->end, REPLAY_LINE_BYTES - source->end);
-        if (got < 0 && errno == EINTR)
-            continue;
+            source_get(source, source->data + source->end, REPLAY_LINE_BYTES - source->end, &fault);
         if (got < 0)
-            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read %s", source->path);
+            return weiri_fail(WEIR_ERR_SYSTEM, "cannot read %s: %s", source->path, fault);
         source->is_at_end = got == 0;
         source->end += (size_t)got;
         if (source->end >= REPLAY_HEAD_BYTES)
@@ -60,8 +60,13 @@ static weir_status source_begin(replay_source *source, const char *path, int is_
     source->head = malloc(REPLAY_HEAD_BYTES + 1);
     if (!source->path || !source->data || !source->head)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to read %s", path);
-    if (is_file && (source->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+    const int fd = is_file ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (is_file && fd < 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot open %s", path);
+    if (is_file && !(source->unpack = replay_unpack_open(fd))) {
+        close(fd);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to read %s", path);
+    }
     weir_status status = source_fill(source);
     source->head_bytes = source->end < REPLAY_HEAD_BYTES ? source->end : REPLAY_HEAD_BYTES;
     memcpy(source->head, source->data, source->head_bytes);
@@ -75,7 +80,6 @@ static weir_status source_new(const char *path, const char *data, size_t bytes,
     replay_source *source = calloc(1, sizeof *source);
     if (!source)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to read %s", path);
-    source->fd = -1;
     source->left = data;
     source->left_bytes = bytes;
     weir_status status = source_begin(source, path, !data);
@@ -101,8 +105,8 @@ void replay_source_close(replay_source *source)
 {
     if (!source)
         return;
-    if (source->fd >= 0)
-        close(source->fd);
+    if (source->unpack)
+        replay_unpack_close(source->unpack);
     free(source->path);
     free(source->head);
     free(source->data);

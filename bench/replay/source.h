@@ -1,6 +1,6 @@
 /*
  * A file that is read once, from the beginning to its end, in bounded memory: by blocks or by
- * lines.
+ * lines. A file packed by gzip is unpacked.
  */
 #ifndef BENCH_REPLAY_SOURCE_H
 #define BENCH_REPLAY_SOURCE_H

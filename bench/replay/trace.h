@@ -7,6 +7,7 @@
 
 #include <weir/weir.h>
 
+#include <math.h>
 #include <stdio.h>
 
 enum {

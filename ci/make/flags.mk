@@ -34,6 +34,8 @@ GSL_CFLAGS = $(if $(HAVE_GSL),$(call once,GSL_CFLAGS,pkg-config --cflags gsl))
 JANSSON_LIBS = $(if $(HAVE_JANSSON),$(call once,JANSSON_LIBS,pkg-config --libs jansson))
 JANSSON_CFLAGS = $(if $(HAVE_JANSSON),$(call once,JANSSON_CFLAGS,pkg-config --cflags jansson))
 SQLITE_LIBS = $(if $(HAVE_SQLITE),$(call once,SQLITE_LIBS,pkg-config --libs sqlite3))
+ZLIB_LIBS = $(if $(HAVE_ZLIB),$(call once,ZLIB_LIBS,pkg-config --libs zlib))
+BENCH_LIBS = $(GSL_LIBS) $(ZLIB_LIBS)
 SYSTEM_LIBS := $(CUDA_LIBS) -lm -ldl -lrt
 WEIR_LIBS = $(JANSSON_LIBS) $(SYSTEM_LIBS)
 

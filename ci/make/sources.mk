@@ -36,7 +36,7 @@ BENCH_MAIN := $(wildcard bench/bench_*.c)
 # Where a part of the benchmarks depends on MPI, a build contains either its *_mpi.c or its
 # *_mpi_missing.c. The MPI reference of verify/ is in separate files.
 BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),missing,gsl).c \
-	%_mpi$(if $(HAVE_MPI),_missing).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
+	%_mpi$(if $(HAVE_MPI),_missing).c %/unpack_$(if $(HAVE_ZLIB),missing,zlib).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and only the library's base.
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out %/sqlite$(if $(HAVE_SQLITE),_missing).c,$(call sources,$(RESULTS_DIRS))))

@@ -87,7 +87,7 @@ $(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_PARTS)
 $(O)/tests/soak: $(SOAK_OBJ) $(BENCH_PARTS)
 $(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_PARTS)
 $(STANDINS) $(SOAKS):
-	$(call link,$(MPI_CC),$(GSL_LIBS) $(HWLOC_LIBS))
+	$(call link,$(MPI_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
 
 $(MESH_OBJ): COMPILE := $(MPI_CC)
 $(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu/gpu_ports.o) $(BOOT_MPI_OBJ) $(O)/libweir.a
@@ -167,9 +167,9 @@ $(ORACLE_TESTS): TEST_CC = $(MPI_CC)
 $(ORACLE_TESTS): $(VERIFY_OBJ)
 BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(ORACLE_TESTS))
 $(BENCH_TESTS): $(BENCH_OBJ) $(BOOT_MPI_OBJ)
-$(BENCH_TESTS): TEST_LIBS = $(GSL_LIBS)
+$(BENCH_TESTS): TEST_LIBS = $(BENCH_LIBS)
 $(O)/tests/test_bench_health: $(filter-out %/weir_check.o,$(HEALTH_OBJ)) $(RESULTS_OBJ)
-$(O)/tests/test_bench_health: TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
+$(O)/tests/test_bench_health: TEST_LIBS = $(BENCH_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
 
 # Little of the kernels and of most of their tests runs, so that optimization would cost more than it
 # saves.

@@ -1,0 +1,272 @@
+/*
+ * Recordings of PyTorch: what its profiler wrote reads as the calls that were made, in order of
+ * time and not of the file; what it cut, and what no call can have, is left out with a note.
+ */
+#include "bench/replay/read.h"
+#include "verify/tests/support/unit_test.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#define SAMPLES "verify/tests/formats/replay/"
+
+/* An event of the profiler: a call with these parameters, at a time in microseconds. */
+#define EVENT(ts, arguments)                                                                       \
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"record_param_comms\", \"pid\": 1, "          \
+    "\"tid\": 1,\n \"ts\": " ts ", \"dur\": 3.25, \"args\": {" arguments "}},\n"
+#define CALL(name, type, in, out, more)                                                            \
+    "\"Collective name\": \"" name "\", \"dtype\": \"" type "\", \"In msg nelems\": " in           \
+    ", \"Out msg nelems\": " out ", \"Process Group Name\": \"0\", " more
+#define GROUP(rank, size, ranks)                                                                   \
+    "\"Rank\": " rank ", \"Group size\": " size ", \"Process Group Ranks\": \"" ranks "\""
+#define ONE GROUP("0", "1", "[0]")
+#define HEAD(rank)                                                                                 \
+    "{\"schemaVersion\": 1, \"deviceProperties\": [], \"distributedInfo\": {\"backend\": "         \
+    "\"nccl\", \"rank\": " rank ", \"world_size\": 1},\n\"baseTimeNanoseconds\": "                 \
+    "1790857026000000000, \"traceEvents\": [\n"
+#define TAIL "{\"ph\": \"M\", \"name\": \"process_name\"}], \"traceName\": \"a\\\\b\\\"c\"}\n"
+
+static replay_trace *read_text(const char *text)
+{
+    replay_trace *trace = NULL;
+    if (replay_read_data("trace.json", text, strlen(text), &trace) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    return trace;
+}
+
+static void expect_note(const replay_trace *trace, const char *part, uint32_t line, uint64_t count)
+{
+    for (int i = 0; i < trace->nnotes; i++)
+        if (strstr(trace->notes[i].text, part)) {
+            assert_int_equal(trace->notes[i].line, line);
+            assert_int_equal(trace->notes[i].count, count);
+            return;
+        }
+    fail_msg("no note has \"%s\"", part);
+}
+
+static char *file_text(const char *path)
+{
+    static char text[1 << 16];
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+/* Expects that a sample reads as the text of NAME.want. */
+static void expect_sample(const char *path, const char *want)
+{
+    replay_trace *trace = NULL;
+    char *text = NULL, *paths[] = {strdup(path)};
+    size_t bytes = 0;
+    if (replay_read(paths, 1, &trace) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    FILE *to = open_memstream(&text, &bytes);
+    assert_non_null(to);
+    assert_int_equal(replay_text_write(trace, to), 0);
+    fclose(to);
+    assert_string_equal(text, file_text(want));
+    replay_trace_free(trace);
+    free(paths[0]);
+    free(text);
+}
+
+TEST(what_the_profiler_wrote_reads_as_the_calls_that_were_made)
+{
+    expect_sample(SAMPLES "torch-profiler", SAMPLES "torch-profiler.want");
+}
+
+TEST(packed_files_read_as_unpacked_ones)
+{
+    char folder[] = "/tmp/weir-replay-XXXXXX", command[512];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command,
+             "cp " SAMPLES "torch-profiler/*.json %s && gzip %s/rank2.json", folder, folder);
+    assert_int_equal(system(command), 0);
+    replay_trace *trace = NULL;
+    char *paths[] = {folder};
+    const weir_status status = replay_read(paths, 1, &trace);
+    const int has_zlib = status == WEIR_OK || !strstr(weir_last_error(), "has no zlib");
+    if (status == WEIR_OK)
+        expect_sample(folder, SAMPLES "torch-profiler.want");
+    replay_trace_free(trace);
+    /* A packed file that was cut gives what is before the cut. */
+    snprintf(command, sizeof command,
+             "cd %s && head -c -200 rank2.json.gz >cut && mv cut rank2.json.gz", folder);
+    assert_int_equal(system(command), 0);
+    trace = NULL;
+    const weir_status of_cut = replay_read(paths, 1, &trace);
+    const int has_note = of_cut == WEIR_OK && trace->nnotes > 0 &&
+                         strstr(trace->notes[trace->nnotes - 1].text, "ends within");
+    replay_trace_free(trace);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    if (!has_zlib)
+        skip();
+    assert_int_equal(status, WEIR_OK);
+    assert_true(has_note);
+}
+
+TEST(calls_are_in_order_of_time)
+{
+    replay_trace *trace = read_text(
+        HEAD("0") EVENT("5099325691231.593", CALL("allreduce", "Float", "3", "3", ONE))
+            EVENT("5099325691231.592", CALL("allreduce", "Float", "2", "2", ONE))
+                EVENT("5099325691230.7", CALL("_allgather_base", "Half", "1", "1", ONE))
+                    EVENT("5099325691231.593", CALL("barrier", "Byte", "0", "0", ONE)) TAIL);
+    const replay_call *calls = trace->ranks[0].calls;
+    assert_int_equal(trace->ranks[0].count, 4);
+    assert_int_equal(calls[0].kind, REPLAY_ALLGATHER);
+    assert_int_equal(calls[1].count, 2);
+    assert_int_equal(calls[2].count, 3);
+    assert_int_equal(calls[3].kind, REPLAY_BARRIER); /* at the time of the one before it */
+    assert_int_equal(calls[1].in_place, 1);
+    assert_int_equal(calls[0].in_place, 0);
+    assert_true(fabs(calls[1].start_s - 0.000000892) < 1e-10);
+    assert_int_equal(calls[0].line, 7);
+    replay_trace_free(trace);
+}
+
+TEST(kernels_give_the_time_of_calls)
+{
+    replay_trace *trace = read_text(
+        HEAD("0") "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": "
+                  "\"ncclDevKernel_AllReduce_Sum_f32_RING_LL("
+                  "ncclDevKernelArgsStorage<4096ul>)\", \"ts\": 9.5, \"dur\": 12.5, \"args\": "
+                  "{\"External "
+                  "id\": 77, \"stream\": 20}},\n" EVENT(
+                      "5.0", CALL("allreduce", "Float", "3", "3", ONE ", \"External id\": 77"))
+                      EVENT("6.0", CALL("allreduce", "Float", "3", "3",
+                                        ONE ", \"External id\": 78")) TAIL);
+    assert_true(fabsf(trace->ranks[0].calls[0].duration_s - 12.5e-6F) < 1e-9F);
+    assert_true(isnan(trace->ranks[0].calls[1].duration_s));
+    replay_trace_free(trace);
+}
+
+TEST(split_sizes_are_rows_and_truncated_ones_are_left_out)
+{
+    replay_trace *trace = read_text(
+        HEAD("0") EVENT("1", CALL("all_to_allv", "Int", "12", "8",
+                                  ONE ", \"In split size\": \"[3]\", \"Out split size\": \"[2]\""))
+            EVENT("2", CALL("all_to_allv", "Int", "12", "12",
+                            ONE ", \"In split size\": \"[3, ...]\", \"Out split size\": \"[3]\""))
+                EVENT("3", CALL("all_to_allv", "Int", "12", "12",
+                                ONE ", \"In split size\": \"[5]\", \"Out split size\": \"[3]\""))
+                    EVENT("4", CALL("all_to_all", "Int", "12", "13", ONE)) TAIL);
+    assert_int_equal(trace->ranks[0].count, 1);
+    assert_int_equal(trace->splits[trace->ranks[0].calls[0].splits], 12);
+    assert_int_equal(trace->splits[trace->ranks[0].calls[0].splits + 1], 8);
+    expect_note(trace, "only the first 30 split sizes", 5, 1);
+    expect_note(trace, "split sizes do not fit", 7, 1);
+    expect_note(trace, "do not divide by the ranks", 9, 1);
+    replay_trace_free(trace);
+}
+
+TEST(long_groups_are_found_by_stride_or_in_the_list_of_groups)
+{
+    /* The group "0" is [5, 3, 0], which no stride describes; the event has its beginning only. */
+    static const char head[] =
+        "{\"schemaVersion\": 1, \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %d, "
+        "\"pg_config\": [{\"pg_name\": \"9\", \"ranks\": [5, 0, 3]}, {\"pg_name\": \"0\", "
+        "\"pg_size\": 3, \"ranks\": [5, 3, 0]}]}, \"traceEvents\": [\n" EVENT(
+            "1", CALL("allreduce", "Float", "3", "3", GROUP("%d", "3", "[5, ...]"))) TAIL;
+    char folder[] = "/tmp/weir-replay-XXXXXX", path[64], *paths[] = {folder};
+    static const int ranks[] = {5, 3, 0};
+    replay_trace *trace = NULL;
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        FILE *file = fopen(path, "we");
+        assert_non_null(file);
+        fprintf(file, head, ranks[i], i);
+        fclose(file);
+    }
+    assert_int_equal(replay_read(paths, 1, &trace), WEIR_OK);
+    assert_int_equal(trace->nranks, 3); /* numbered without gaps */
+    assert_int_equal(trace->comms[0].ranks[0], 2);
+    assert_int_equal(trace->comms[0].ranks[1], 1);
+    assert_int_equal(trace->comms[0].ranks[2], 0);
+    replay_trace_free(trace);
+    /* Without one of the files the job is not whole. */
+    unlink(path);
+    assert_int_equal(replay_read(paths, 1, &trace), WEIR_ERR_INVALID);
+    assert_non_null(strstr(weir_last_error(), "communicator 0@5 has 3 ranks"));
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+TEST(impossible_calls_are_left_out_with_a_note)
+{
+    replay_trace *trace = read_text(
+        HEAD("0") EVENT("1", CALL("allreduce", "Float", "1", "1", ONE))
+            EVENT("2", CALL("allreduce", "ComplexFloat", "1", "1", ONE))
+                EVENT("3", CALL("allreduce", "Float", "-1", "1", ONE))
+                    EVENT("4", CALL("allreduce", "Float", "1099511627777", "1", ONE)) EVENT(
+                        "5", CALL("allreduce", "Float", "99999999999999999999", "1", ONE))
+                        EVENT("6", CALL("allshuffle", "Float", "1", "1", ONE)) EVENT(
+                            "7", CALL("allreduce", "Float", "1", "1", GROUP("0", "4097", "[0]")))
+                            EVENT("8", CALL("broadcast", "Float", "1", "1", GROUP("1", "1", "[0]")))
+                                EVENT("9", CALL("_allgather_base", "Float", "2", "3", ONE))
+                                    EVENT("\"never\"", CALL("allreduce", "Float", "1", "1", ONE))
+                                        EVENT("11", "\"Input type\": [\"TensorList\"]")
+                                            EVENT("12", CALL("wait", "Float", "0", "0", ONE)) TAIL);
+    assert_int_equal(trace->ranks[0].count, 1);
+    expect_note(trace, "type ComplexFloat", 5, 1);
+    expect_note(trace, "negative or missing number", 7, 2);
+    expect_note(trace, "more than 2^40", 9, 1);
+    expect_note(trace, "a call of allshuffle", 13, 1);
+    expect_note(trace, "no known size", 15, 1);
+    expect_note(trace, "without its root", 17, 1);
+    expect_note(trace, "parts that differ", 19, 1);
+    expect_note(trace, "without a time", 21, 1);
+    expect_note(trace, "before 2.3", 23, 1);
+    replay_trace_free(trace);
+}
+
+TEST(files_that_are_cut_give_what_they_have)
+{
+    static const char text[] = HEAD("0") EVENT("1", CALL("allreduce", "Float", "1", "1", ONE))
+        EVENT("2", CALL("allreduce", "Float", "1", "1", ONE)) TAIL;
+    const char *const second = strstr(strstr(text, "record_param_comms") + 1, "{\"ph\"");
+    for (const char *end = second + 1; end < strstr(second, "{\"ph\": \"M\"") - 4; end++) {
+        replay_trace *trace = NULL;
+        assert_int_equal(replay_read_data("cut.json", text, (size_t)(end - text), &trace), WEIR_OK);
+        assert_int_equal(trace->ranks[0].count, 1);
+        expect_note(trace, "the file ends within", end > strchr(second, '\n') ? 6 : 5, 1);
+        replay_trace_free(trace);
+    }
+}
+
+TEST(traces_without_usable_calls_say_why)
+{
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {HEAD("0") "{\"name\": \"c10d::allreduce_\", \"ts\": 1}," TAIL, "as with gloo"},
+        {HEAD("0") TAIL, "no calls in this trace"},
+        {HEAD("1") EVENT("1", CALL("allreduce", "Float", "1", "1", ONE)) TAIL,
+         "is of rank 1, its calls that they are of rank 0"},
+        {"{\"schemaVersion\": 1, \"deviceProperties\": [], \"traceEvents\": [" EVENT(
+             "1", CALL("broadcast", "Float", "1", "1", ONE)) TAIL,
+         "of which rank it is"},
+        {HEAD("0") "}}", "a bracket closes what was not opened"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        replay_trace *trace = NULL;
+        assert_int_equal(
+            replay_read_data("none.json", cases[i].text, strlen(cases[i].text), &trace),
+            WEIR_ERR_INVALID);
+        if (!strstr(weir_last_error(), cases[i].part))
+            fail_msg("\"%s\" is not in \"%s\"", cases[i].part, weir_last_error());
+    }
+}
+
+int main(void)
+{
+    return run_all_tests("recordings of PyTorch");
+}
