@@ -51,13 +51,12 @@ include ci/make/flags.mk
 	fuzz-inputs coverage soak order mutation left-out analyze
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
-LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
+LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so
 lib: $(LIBS) ## the libraries alone
 
 $(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
 $(O)/programs.a: $(KIT_OBJ) $(O)/link.id
-$(O)/libweir_mpi.a: $(BOOT_MPI_OBJ)
-$(O)/libweir.a $(O)/programs.a $(O)/libweir_mpi.a:
+$(O)/libweir.a $(O)/programs.a:
 	$(archive)
 
 # Both shared libraries stay loaded after dlclose (nodelete), because their threads may still run.
@@ -76,10 +75,10 @@ $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(Q)ln -sf ../libweir_nccl.so $(O)/compat/libnccl.so.2
 	$(Q)ln -sf libnccl.so.2 $(O)/compat/libnccl.so
 
-# Every benchmark consists of these, and of its main.
-BENCH_PARTS := $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/programs.a $(O)/libweir.a
+# Every benchmark consists of these, and of its main. MPI is opened at run time, or linked by MPI_LINK=1.
+BENCH_PARTS := $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(O)/programs.a $(O)/libweir.a
 $(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_PARTS)
-	$(call link,$(MPI_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
 
 $(BIN)/weir-topo: $(O)/obj/topo/cli/weir_topo.o $(TOPO_OBJ) $(O)/programs.a $(O)/libweir.a
 	$(call link,$(CC),$(HWLOC_LIBS))
@@ -93,7 +92,7 @@ $(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/pro
 
 # weir-check runs the benchmarks as programs, and reads their results.
 $(BIN)/weir-check: $(HEALTH_OBJ) $(RESULTS_OBJ) $(BENCH_PARTS)
-	$(call link,$(MPI_CC),$(BENCH_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS))
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS))
 
 # ---------------------------------------------------------- everyday goals
 run: $(BIN)/bench_allreduce ## the main job: install what is missing, build what it runs, run NP=8 ranks of bench_allreduce (ARGS=...)

@@ -203,6 +203,8 @@ static int end_without_job(const program *p, const char *problem)
     int first = !launch->variable || bench_setup_claim_refusal();
     p->run->job->rank = first ? 0 : launch->rank;
     int code = end_early(p, problem);
+    if (launch->is_refused)
+        code = weir_status_exit_code(WEIR_ERR_SYSTEM);
     for (int i = 0; launch->variable && i < SLEEPS; i++)
         nanosleep(&after, NULL);
     return code;
@@ -226,7 +228,7 @@ int bench_program_main(const bench_workload *workload, weir_collective collectiv
     weiri_terminal_detect();
     workload->parse(collective, argc, argv, problem);
     const int informs = !*problem && options->action != BENCH_ACTION_RUN;
-    const int refused = bench_launch_find(options, &launch, refusal) != 0 ||
+    const int refused = bench_launch_find(&launch, refusal) != 0 ||
                         (!informs && bench_launch_check_ngpus(&launch, options, refusal) != 0);
     if (refused && !informs)
         return end_without_job(&p, *problem ? problem : refusal);

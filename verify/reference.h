@@ -1,10 +1,10 @@
-/* The reference of verification that MPI computes; only builds with MPI have it. */
+/* The reference of verification that MPI computes, for ranks that MPI started. */
 #ifndef VERIFY_REFERENCE_H
 #define VERIFY_REFERENCE_H
 
 #include "verify/verify.h"
 
-#include <mpi.h>
+#include "base/mpi_names.h"
 
 /*
  * The MPI oracle. Computes what out should contain with MPI, from inputs that are computed again

@@ -8,8 +8,7 @@
 #include <stdio.h>
 
 /* Compares out with what MPI computes for the case; sampled: only windows of it. Adds this rank's
- * findings to found. Collective. WEIR_ERR_SYSTEM, noted in the job, if MPI fails;
- * WEIR_ERR_UNSUPPORTED, noted, in a build without MPI. */
+ * findings to found. Collective. WEIR_ERR_SYSTEM, noted in the job, if MPI fails. */
 weir_status bench_reference_check(bench_job *job, const weirv_case *data, const void *out,
                                   int steps, int sampled, weirv_result *found);
 

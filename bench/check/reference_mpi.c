@@ -1,4 +1,4 @@
-/* The MPI reference in a build with MPI: see reference.h. */
+/* The MPI reference: see reference.h. */
 #include "bench/check/reference.h"
 
 #include "bench/job/mpi_comm.h"

@@ -37,13 +37,12 @@ static weir_status fleet_boot_by_mpi(weir_boot **boot)
 weir_status fleet_boot(const char *address, int rank, int nranks, int timeout_ms, weir_boot **boot)
 {
     char problem[BENCH_PROBLEM_BYTES] = "", timeout[16];
-    bench_options options = {.ngpus = 1};
     bench_launch launch;
     snprintf(timeout, sizeof timeout, "%d", timeout_ms);
     setenv("WEIR_TIMEOUT_MS", timeout, 1); /* the bootstraps read it */
     if (address)
         return weir_boot_tcp_create_at(address, rank, nranks, boot);
-    if (bench_launch_find(&options, &launch, problem) != 0)
+    if (bench_launch_find(&launch, problem) != 0)
         return weiri_fail(WEIR_ERR_INVALID, "%s", problem);
     if (!launch.variable)
         return weiri_fail(WEIR_ERR_INVALID,

@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/mpi_open.h"
 #include "base/text.h"
 #include "base/transports.h"
 #include "bench/gpu/clocks.h"
@@ -74,10 +75,11 @@ static weir_status check_mpi_joined(bench_job *job, const bench_launch *launch,
     if (launch->rank < nranks && (nranks > 1 || !*pmix_job || (now && strcmp(now, pmix_job) == 0)))
         return WEIR_OK;
     return bench_job_note(job, WEIR_ERR_SYSTEM,
-                          "%s=%d: a launcher started this process, but MPI did not join the job "
-                          "and sees %d rank%s; use the mpirun of the MPI that this program is "
-                          "linked with, or try WEIR_LAUNCHER=pmix",
-                          launch->variable, launch->rank, nranks, nranks == 1 ? "" : "s");
+                          "%s=%d: a launcher started this process, but MPI (%s) did not join "
+                          "the job and sees %d rank%s; name the launcher's library by "
+                          "WEIR_MPI_SO, or try WEIR_LAUNCHER=pmix",
+                          launch->variable, launch->rank, weiri_mpi_file(), nranks,
+                          nranks == 1 ? "" : "s");
 }
 
 static weir_status connect_by_mpi(bench_job *job, const bench_launch *launch)

@@ -3,7 +3,7 @@
 
 #include "base/env.h"
 #include "base/launchers.h"
-#include "bench/job/mpi.h"
+#include "base/mpi_open.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -32,23 +32,45 @@ static int launch_number(const char *name, int fallback)
     return number < 0 ? fallback : number;
 }
 
-/* 1 if this build can use the row's launcher. */
-static int launch_row_works(const weiri_launcher_row *row)
+/* Opens the MPI library of the row's launcher. Returns 1 if there is one; launch->no_mpi gets the
+ * reason if not. */
+static int launch_opens_mpi(const weiri_launcher_row *row, bench_launch *launch)
 {
-    return row->kind != WEIRI_LAUNCHER_MPI || bench_mpi_is_built();
+    const weir_status status = weiri_mpi_open(row);
+    if (status == WEIR_OK)
+        return 1;
+    if (!*launch->no_mpi)
+        snprintf(launch->no_mpi, sizeof launch->no_mpi, "%s", weir_last_error());
+    launch->is_refused |= status != WEIR_ERR_UNSUPPORTED;
+    return 0;
+}
+
+/* 1 if the row's launcher can be used. */
+static int launch_row_works(const weiri_launcher_row *row, bench_launch *launch)
+{
+    return row->kind != WEIRI_LAUNCHER_MPI || launch_opens_mpi(row, launch);
 }
 
 static void launch_by(const weiri_launcher_row *row, int named, bench_launch *launch)
 {
     launch->launcher = (bench_launcher)row->kind;
     /* An MPI library knows PMIx, and brings the reference and the peer. */
-    if (row->kind == WEIRI_LAUNCHER_PMIX && bench_mpi_is_built() && !named)
+    if (row->kind == WEIRI_LAUNCHER_PMIX && !named && launch_opens_mpi(row, launch))
         launch->launcher = BENCH_LAUNCHER_MPI;
     launch->variable = row->rank;
     launch->rank = launch_number(row->rank, 0);
     launch->nranks = launch_number(row->size, launch_number("SLURM_STEP_NUM_TASKS", 1));
     if (launch->rank >= launch->nranks)
         launch->nranks = launch->rank + 1;
+}
+
+static int launch_refuse_mpi(const weiri_launcher_row *row, bench_launch *launch, char *problem)
+{
+    launch->variable = row->rank;
+    launch->rank = launch_number(row->rank, 0);
+    launch->is_refused = 1;
+    return bench_refuse(problem, "%s started this process (%s=%d): %s", row->name, row->rank,
+                        launch->rank, launch->no_mpi);
 }
 
 /* The launcher that WEIR_LAUNCHER names. Returns 0, 1 if it leaves the choice open, or -1. */
@@ -59,55 +81,50 @@ static int launch_find_named(bench_launch *launch, char *problem)
         return 1;
     if (strcmp(name, "none") == 0)
         return 0;
+    const weiri_launcher_row *useless = NULL;
     int known = 0;
     for (int i = 0; i < weiri_nlaunchers; i++) {
         const weiri_launcher_row *row = &weiri_launchers[i];
         if (strcmp(name, weiri_launcher_kind_name(row->kind)) != 0)
             continue;
         known = 1;
-        if (!weiri_launcher_applies(row) || !launch_row_works(row))
+        if (!weiri_launcher_applies(row))
             continue;
-        launch_by(row, 1, launch);
-        return 0;
+        if (launch_row_works(row, launch)) {
+            launch_by(row, 1, launch);
+            return 0;
+        }
+        useless = row;
     }
+    if (useless)
+        return launch_refuse_mpi(useless, launch, problem);
     if (!known)
         return bench_refuse(
             problem, "WEIR_LAUNCHER=%s: expected auto, none, mpi, pmix, slurm or torchrun", name);
-    return bench_refuse(problem, "WEIR_LAUNCHER=%s: %s; unset it, or start the program with %s",
-                        name,
-                        strcmp(name, "mpi") == 0 && !bench_mpi_is_built()
-                            ? "this build has no MPI"
-                            : "the variables of this launcher are not set",
-                        name);
-}
-
-static int launch_refuse_mpi(const weiri_launcher_row *row, bench_launch *launch, char *problem)
-{
-    launch->variable = row->rank;
-    launch->rank = launch_number(row->rank, 0);
     return bench_refuse(problem,
-                        "%s is set, so %s started this process, which needs a build with MPI: "
-                        "install an MPI and build again; or start the program with srun, "
-                        "torchrun, a PMIx launcher, or itself with -g; or unset %s",
-                        row->rank, row->name, row->rank);
+                        "WEIR_LAUNCHER=%s: the variables of this launcher are not set; unset it, "
+                        "or start the program with %s",
+                        name, name);
 }
 
-int bench_launch_find(const bench_options *options, bench_launch *launch, char *problem)
+int bench_launch_find(bench_launch *launch, char *problem)
 {
     const weiri_launcher_row *useless = NULL;
-    *launch = (bench_launch){.nranks = 1};
-    launch->launcher =
-        bench_mpi_is_built() && options->ngpus == 1 ? BENCH_LAUNCHER_MPI : BENCH_LAUNCHER_FORK;
+    *launch = (bench_launch){.launcher = BENCH_LAUNCHER_FORK, .nranks = 1};
     int named = launch_find_named(launch, problem);
     for (int i = 0; i < weiri_nlaunchers && named == 1; i++) {
         const weiri_launcher_row *row = &weiri_launchers[i];
         if (!weiri_launcher_applies(row))
             continue;
-        if (launch_row_works(row)) {
+        if (launch_row_works(row, launch)) {
             launch_by(row, 0, launch);
+            if (launch->is_refused)
+                return launch_refuse_mpi(row, launch, problem);
             return weiri_launcher_contradiction(row, problem) ? -1 : 0;
         }
         useless = useless ? useless : row;
+        if (launch->is_refused)
+            break;
     }
     if (named != 1)
         return named;
@@ -141,8 +158,9 @@ int bench_launch_check(const bench_launch *launch, bench_options *options, char 
 {
     if (launch->launcher == BENCH_LAUNCHER_MPI)
         return 0;
-    const char *why = bench_mpi_is_built() ? "start the ranks with mpirun"
-                                           : "build with MPI and start the ranks with mpirun";
+    char why[sizeof launch->no_mpi + 64];
+    snprintf(why, sizeof why, "%s%s", *launch->no_mpi ? "" : "start the ranks with mpirun",
+             launch->no_mpi);
     for (int i = 0; i < options->npeers; i++)
         if (options->peers[i].needs & BENCH_PEER_NEEDS_MPI)
             return bench_refuse(problem, "--peer %s: MPI did not start these ranks; %s",

@@ -1,7 +1,7 @@
 /*
  * How the ranks of this job were started: by a launcher, which its environment variables show, or
- * by this process itself, which forks them (-g N). A process without a launcher in a build with MPI
- * is a job of one rank that MPI connects.
+ * by this process itself, which forks them (-g N). MPI is opened only if an MPI launcher started
+ * this process.
  */
 #ifndef BENCH_JOB_LAUNCH_H
 #define BENCH_JOB_LAUNCH_H
@@ -11,7 +11,7 @@
 #include <weir/weir.h>
 
 typedef enum bench_launcher {
-    BENCH_LAUNCHER_MPI,      /* an MPI launcher, or none: the MPI library finds out */
+    BENCH_LAUNCHER_MPI,      /* an MPI launcher, whose library is open */
     BENCH_LAUNCHER_PMIX,     /* prterun, srun --mpi=pmix, mpirun of Open MPI */
     BENCH_LAUNCHER_SLURM,    /* srun without a PMI: SLURM_PROCID, ... */
     BENCH_LAUNCHER_TORCHRUN, /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT */
@@ -23,14 +23,16 @@ typedef struct bench_launch {
     const char *variable; /* that shows the launcher; NULL: no launcher */
     int rank, nranks;     /* as the launcher's variables say; 0 of 1 if they do not */
     weir_boot *boot;      /* of a forked rank, which does not own it; else NULL */
+    char no_mpi[768];     /* why no MPI library was opened under a launcher of MPI; else empty */
+    int is_refused;       /* the environment, not the command line, forbids the run */
 } bench_launch;
 
 /* "mpi", "pmix", "slurm", "torchrun" or "fork". Pure. */
 const char *bench_launcher_name(bench_launcher launcher);
 /* Finds out how this process was started and what it starts. Local. Returns 0, or -1 with a line in
- * problem (BENCH_PROBLEM_BYTES) if variables contradict each other or belong to a launcher that
- * this build cannot use. */
-int bench_launch_find(const bench_options *options, bench_launch *launch, char *problem);
+ * problem (BENCH_PROBLEM_BYTES) if variables contradict each other, or belong to a launcher of MPI
+ * for which there is no library; is_refused then is 1. */
+int bench_launch_find(bench_launch *launch, char *problem);
 /* Checks -g, which no launcher's ranks may have. Local. Returns 0, or -1 with a line in problem. */
 int bench_launch_check_ngpus(const bench_launch *launch, const bench_options *options,
                              char *problem);

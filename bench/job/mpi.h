@@ -1,8 +1,8 @@
 /*
  * MPI as the benchmarks use it: the launcher of a job, whose ranks it connects by weir's bootstrap;
  * and beside that the reference of verification and a peer, which need its communicator
- * (mpi_comm.h). A build without MPI has job_mpi_missing.c, and a job that another launcher started
- * has no bench_mpi.
+ * (mpi_comm.h). The library is opened when the launcher is found (launch.h). A job that
+ * another launcher started has no bench_mpi.
  */
 #ifndef BENCH_JOB_MPI_H
 #define BENCH_JOB_MPI_H
@@ -11,10 +11,7 @@
 
 typedef struct bench_mpi bench_mpi;
 
-/* 1 if MPI is built in. Pure. */
-int bench_mpi_is_built(void);
-/* Starts MPI. Collective over the ranks that the launcher started; blocks without a deadline.
- * WEIR_ERR_UNSUPPORTED in a build without MPI. */
+/* Starts MPI. Collective over the ranks that the launcher started; blocks without a deadline. */
 weir_status bench_mpi_start(bench_mpi **mpi);
 /* Creates a bootstrap of all ranks. Collective. */
 weir_status bench_mpi_boot(bench_mpi *mpi, weir_boot **boot);
@@ -22,8 +19,5 @@ weir_status bench_mpi_boot(bench_mpi *mpi, weir_boot **boot);
 void bench_mpi_end(bench_mpi *mpi);
 /* Writes what the library calls itself, as one or more lines; empty if mpi is NULL. Local. */
 void bench_mpi_version(const bench_mpi *mpi, char *text, size_t bytes);
-/* The first words of that text for the library that the program was built with; empty if unknown.
- * Pure. */
-const char *bench_mpi_built_with(void);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "bench/job/mpi.h"
 
-#include <mpi.h>
+#include "base/mpi_names.h"
 
 struct bench_mpi {
     MPI_Comm comm; /* a duplicate of MPI_COMM_WORLD */

@@ -8,34 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compares words only: libraries differ in the blanks between them. */
-static int has_same_words(const char *built, const char *running)
-{
-    static const char blanks[] = " \t";
-    for (;;) {
-        built += strspn(built, blanks);
-        running += strspn(running, blanks);
-        size_t length = strcspn(built, blanks);
-        if (length == 0)
-            return 1;
-        if (strncmp(built, running, length) != 0 || !strchr(" \t,\n-", running[length]))
-            return 0;
-        built += length;
-        running += length;
-    }
-}
-
-int bench_preflight_mpi(const char *built, const char *running, const char *program, FILE *to)
-{
-    if (has_same_words(built, running))
-        return 0;
-    fprintf(to,
-            "%s: preflight: runs with %.*s but was built with %s: build it again with this "
-            "MPI's mpicc, or start it with the other's mpirun and library\n",
-            program, (int)strcspn(running, ",\n"), running, built);
-    return 1;
-}
-
 /* Containers and emulated hosts of one kernel share its cores, whatever their names are. */
 static int same_kernel(const bench_preflight_facts *a, const bench_preflight_facts *b)
 {
@@ -176,15 +148,13 @@ int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const 
 }
 
 /* Prints all findings, and keeps them for the manifest. */
-static void report_findings(bench_job *job, const bench_preflight_facts *all, const char *running)
+static void report_findings(bench_job *job, const bench_preflight_facts *all)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (!to)
         return;
-    if (job->mpi)
-        bench_preflight_mpi(bench_mpi_built_with(), running, job->program, to);
     bench_preflight_judge(all, job->nranks, job->program, to);
     fclose(to);
     fputs(text, stderr);
@@ -201,7 +171,6 @@ void bench_preflight(bench_job *job)
 {
     bench_preflight_facts mine;
     cpu_set_t cpus;
-    char running[256];
     memset(&mine, 0, sizeof mine);
     CPU_ZERO(&cpus);
     if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
@@ -210,9 +179,7 @@ void bench_preflight(bench_job *job)
     memcpy(mine.kernel, job->kernel, sizeof mine.kernel);
     bench_preflight_read("", &cpus, &mine);
     bench_preflight_facts *all = bench_exchange_collect(job, &mine, sizeof mine);
-    if (all) {
-        bench_mpi_version(job->mpi, running, sizeof running);
-        report_findings(job, all, running);
-    }
+    if (all)
+        report_findings(job, all);
     free(all);
 }

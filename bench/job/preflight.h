@@ -28,9 +28,6 @@ void bench_preflight_read(const char *root, const cpu_set_t *cpus, bench_preflig
  * number of findings. Pure except for `to`. */
 int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const char *program,
                           FILE *to);
-/* The same if the MPI library in use is not the one that the program was built with. Both texts as
- * from MPI_Get_library_version; only what built contains is compared. */
-int bench_preflight_mpi(const char *built, const char *running, const char *program, FILE *to);
 /* Reads, gathers, judges and reports. Collective. */
 void bench_preflight(bench_job *job);
 

@@ -301,12 +301,11 @@ static weir_status mpi_combine(moe_candidate *c, int version)
     return WEIR_OK;
 }
 
-static const moe_candidate_ops mpi_ops = {.name = "mpi",
-                                          .title = "MPI",
-                                          .algo = "alltoallv",
-                                          .check = mpi_check,
-                                          .open = mpi_open,
-                                          .close = mpi_close,
-                                          .dispatch = mpi_dispatch,
-                                          .combine = mpi_combine};
-const moe_candidate_ops *const bench_moe_mpi = &mpi_ops;
+const moe_candidate_ops bench_moe_mpi = {.name = "mpi",
+                                         .title = "MPI",
+                                         .algo = "alltoallv",
+                                         .check = mpi_check,
+                                         .open = mpi_open,
+                                         .close = mpi_close,
+                                         .dispatch = mpi_dispatch,
+                                         .combine = mpi_combine};

@@ -140,7 +140,7 @@ const moe_candidate_ops *bench_moe_peer(const bench_moe_options *o)
 {
     switch (o->common.npeers ? o->common.peers[0].kind : BENCH_PEER_UNKNOWN) {
     case BENCH_PEER_MPI:
-        return bench_moe_mpi;
+        return &bench_moe_mpi;
     case BENCH_PEER_NCCL_EP:
         return &bench_moe_nccl_ep;
     default:

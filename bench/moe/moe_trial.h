@@ -93,8 +93,7 @@ extern const moe_candidate_ops bench_moe_weir;
  * written in all. */
 weir_status bench_moe_weir_copy_us(moe_candidate *candidate, double bytes, double *us);
 extern const moe_candidate_ops bench_moe_nccl_ep;
-/* NULL in a build without MPI. */
-extern const moe_candidate_ops *const bench_moe_mpi;
+extern const moe_candidate_ops bench_moe_mpi;
 /* The candidate of --peer; NULL: none is given. */
 const moe_candidate_ops *bench_moe_peer(const bench_moe_options *options);
 

@@ -4,6 +4,7 @@
  */
 #include "bench/output/table.h"
 
+#include "base/mpi_open.h"
 #include "base/words.h"
 #include "bench/check/checks.h"
 #include "bench/check/reference.h"
@@ -117,7 +118,8 @@ static void write_mpi(FILE *out, const bench_job *job)
     char version[256];
     bench_mpi_version(job->mpi, version, sizeof version);
     if (job->mpi)
-        fprintf(out, "# MPI: %.*s\n", (int)strcspn(version, ",\n"), version);
+        fprintf(out, "# MPI: %.*s (%s ABI, %s)\n", (int)strcspn(version, ",\n"), version,
+                weiri_mpi_abi(), weiri_mpi_file());
     else
         fprintf(out, "# Launcher: %s; no MPI\n", bench_launcher_name(job->launcher));
 }

@@ -7,6 +7,7 @@
 #include "bench/options/parse.h"
 #include "bench/options/paths.h"
 #include "bench/output/output_file.h"
+#include "base/mpi_open.h"
 #include "base/write_file.h"
 
 #include <errno.h>
@@ -130,6 +131,8 @@ static void put_libraries(weiri_json_writer *json, const bench_job *job)
     char version[8192]; /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH */
     bench_mpi_version(job->mpi, version, sizeof version);
     weiri_json_put_text(json, "mpi", version);
+    weiri_json_put_text(json, "mpi_library", job->mpi ? weiri_mpi_file() : "");
+    weiri_json_put_text(json, "mpi_abi", job->mpi ? weiri_mpi_abi() : "");
     weiri_json_put_text(json, "launcher", bench_launcher_name(job->launcher));
     weiri_json_put_list(json, "libraries");
     dl_iterate_phdr(put_library, json);

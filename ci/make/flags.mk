@@ -76,10 +76,11 @@ $(call obj,results/output/page.c): results/output/report.html results/output/rep
 $(O)/obj_cuda/lib/comm/gpu/gpu_device_cuda.o: EXTRA_CFLAGS := $(FEW_KERNELS)
 $(O)/obj_cuda/lib/comm/gpu/gpu_device_cuda.o: $(O)/gpu_flags.id
 
-# Sources that call MPI are compiled, and programs that may use it are linked, by MPI's wrapper
-# around CC.
-MPI_CC := $(if $(HAVE_MPI),OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC),$(CC))
-$(BOOT_MPI_OBJ) $(filter %_mpi.o,$(BENCH_OBJ)) $(filter $(O)/obj/verify/check%.o,$(VERIFY_OBJ)): COMPILE := $(MPI_CC)
+# Programs open MPI at run time (lib/base/mpi_open.h). With MPI_LINK=1 they are linked with the MPI of
+# MPICC instead, by its wrapper around CC.
+MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
+LINK_CC := $(if $(MPI_LINK),$(MPI_CC),$(CC))
+$(O)/obj/bench/job/mpi_linked.o: COMPILE := $(MPI_CC)
 COMPILE ?= $(CC)
 
 # ------------------------------------------------------ what the build is
@@ -120,7 +121,7 @@ $(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0))
 $(if $(HAVE_CUDA),$(call says,kernels.choice,KERNELS=$(KERNELS)))
 endif
 $(call says,flags.id,$(CC) $(call plain,$(WEIR_CFLAGS)))
-$(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ) $(KIT_OBJ)))
+$(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ) $(KIT_OBJ) $(if $(MPI_LINK),$(MPICC))))
 $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))
 endif
 

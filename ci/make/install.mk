@@ -20,7 +20,7 @@ LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
 MANDIR ?= $(DATADIR)/man
-PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%/mpi.h),$(wildcard lib/include/weir/*.h))
+PUBLIC_HEADERS := $(wildcard lib/include/weir/*.h)
 FOLDERS = PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' \
 	DATADIR='$(DATADIR)' MANDIR='$(MANDIR)' DESTDIR='$(DESTDIR)'
 
@@ -28,7 +28,7 @@ install: all man $(if $(HAVE_PYTHON),$(O)/completion/_weir) ## all that was buil
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)$(FOLDERS) O='$(O)' VERSION='$(VERSION)' SONAME='$(SONAME)' PROGRAMS='$(BENCHES) $(TOOLS)' \
 		ARCHIVES='$(filter %.a,$(LIBS))' HEADERS='$(PUBLIC_HEADERS)' \
-		STATIC_LIBS='$(strip $(JANSSON_LIBS) $(CUDA_LIBS))' MPI='$(HAVE_MPI)' ci/install
+		STATIC_LIBS='$(strip $(JANSSON_LIBS) $(CUDA_LIBS))' ci/install
 
 .PHONY: uninstall
 uninstall: ## remove what make install installed, with the same PREFIX, DESTDIR, ...

@@ -76,7 +76,7 @@ SM ?= 90
 # missing; $(2): the part; $(3): the reason and the remedy.
 missing = $(if $(1),,@printf '  %-7s %s\n' WITHOUT '$(2): $(3)')
 left-out:
-	$(call missing,$(HAVE_MPI),the MPI reference and --peer mpi,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
+	$(call missing,$(HAVE_MPI),tests of programs that are compiled for MPI,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
 	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)

@@ -19,10 +19,9 @@ OTHER_SIDE := %_$(if $(HAVE_CUDA),none,cuda).c
 GPU_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu lib/moe/cuda/*.cu)
 RDMA_SRC := $(wildcard lib/transport/net/ib*.c)
 ISA_SRC := $(wildcard lib/compute/*_avx2.c lib/compute/*_avx512.c)
-BOOT_MPI_SRC := lib/boot/mpi.c
 PLAN_MAIN := $(wildcard lib/plan/cli/*.c)
 JSON_SRC := $(filter-out %_missing.c,$(wildcard lib/plan/format/json*.c))
-LIB_SRC := $(filter-out $(OTHER_SIDE) $(BOOT_MPI_SRC) \
+LIB_SRC := $(filter-out $(OTHER_SIDE) \
 	$(if $(HAVE_JANSSON),lib/plan/format/json_missing.c,$(JSON_SRC)) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(call sources,$(LIB_DIRS)))
 # The NCCL-compatible library: these sources, linked with libweir.a.
@@ -31,12 +30,10 @@ NCCL_GPU_SRC := $(call gpu_sources,$(NCCL_DIRS))
 KIT_SRC := $(call sources,$(KIT_DIRS))
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_DIRS))))
 TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
-VERIFY_SRC := $(filter-out $(if $(HAVE_MPI),,verify/check%.c),$(call sources,verify))
+VERIFY_SRC := $(call sources,verify)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
-# Where a part of the benchmarks depends on MPI, a build contains either its *_mpi.c or its
-# *_mpi_missing.c. The MPI reference of verify/ is in separate files.
 BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),missing,gsl).c \
-	%_mpi$(if $(HAVE_MPI),_missing).c %/unpack_$(if $(HAVE_ZLIB),missing,zlib).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
+	$(if $(MPI_LINK),,%/mpi_linked.c) %/unpack_$(if $(HAVE_ZLIB),missing,zlib).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and only the library's base.
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out %/sqlite$(if $(HAVE_SQLITE),_missing).c,$(call sources,$(RESULTS_DIRS))))
@@ -69,10 +66,9 @@ VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
 RESULTS_OBJ := $(call obj,$(RESULTS_SRC))
 HEALTH_OBJ := $(call obj,$(HEALTH_SRC))
-BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 SUPPORT := $(O)/obj/verify/tests/support
 ALL_OBJ = $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(HEALTH_SRC) $(LIB_SRC) $(KIT_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
-	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
+	$(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
 	verify/tests/perf/port_mesh.c verify/tests/sim/sim.c $(wildcard verify/tests/sim/host/*.c) \
 	topo/cli/weir_topo.c) $(GPU_OBJ)
 

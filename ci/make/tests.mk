@@ -87,16 +87,16 @@ $(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_PARTS)
 $(O)/tests/soak: $(SOAK_OBJ) $(BENCH_PARTS)
 $(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_PARTS)
 $(STANDINS) $(SOAKS):
-	$(call link,$(MPI_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
 
 $(MESH_OBJ): COMPILE := $(MPI_CC)
-$(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu/gpu_ports.o) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu/gpu_ports.o) $(O)/libweir.a
 	$(call link,$(MPI_CC))
 
 # Each test program needs the object of its source, from whichever folder.
 $(foreach file,$(TEST_SRC) $(BY_HAND_SRC),$(eval $(O)/tests/$(basename $(notdir $(file))): $(call obj,$(file))))
 $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DOUBLE_SRC)) $(O)/programs.a $(O)/libweir.a
-	$(call link,$(TEST_CC),$(TEST_LIBS) $(HWLOC_LIBS) -lcmocka)
+	$(call link,$(LINK_CC),$(TEST_LIBS) $(HWLOC_LIBS) -lcmocka)
 
 # Without a sanitizer, so that any program can load it.
 $(XPMEM_STANDIN): verify/tests/support/xpmem_standin.c verify/tests/support/xpmem_standin.h ci/make/tests.mk
@@ -162,11 +162,9 @@ ifeq ($(BUILD),fuzz)
 $(INPUT_TESTS): WEIR_LDFLAGS += -fsanitize=fuzzer
 endif
 
-TEST_CC = $(CC)
-$(ORACLE_TESTS): TEST_CC = $(MPI_CC)
 $(ORACLE_TESTS): $(VERIFY_OBJ)
 BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(ORACLE_TESTS))
-$(BENCH_TESTS): $(BENCH_OBJ) $(BOOT_MPI_OBJ)
+$(BENCH_TESTS): $(BENCH_OBJ)
 $(BENCH_TESTS): TEST_LIBS = $(BENCH_LIBS)
 $(O)/tests/test_bench_health: $(filter-out %/weir_check.o,$(HEALTH_OBJ)) $(RESULTS_OBJ)
 $(O)/tests/test_bench_health: TEST_LIBS = $(BENCH_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)

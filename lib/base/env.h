@@ -31,6 +31,7 @@
     X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)", "shared secret of a TCP bootstrap by address")    \
     X(BOOT_PORT, "WEIR_BOOT_PORT", "(derived)",                                                    \
       "port of rank 0 under torchrun (default: MASTER_PORT + 1) and srun")                         \
+    X(MPI_SO, "WEIR_MPI_SO", "(the launcher's)", "the MPI library of the benchmarks")              \
     X(PMIX_SO, "WEIR_PMIX_SO", "libpmix.so.2", "the PMIx library")                                 \
     X(LAUNCHER, "WEIR_LAUNCHER", "auto",                                                           \
       "the launcher whose variables a program uses, if several are set: auto, none, mpi, pmix, "   \

@@ -8,29 +8,33 @@
 #include <string.h>
 
 const weiri_launcher_row weiri_launchers[] = {
-    {WEIRI_LAUNCHER_TORCHRUN, "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", NULL, NULL, "torchrun"},
+    {WEIRI_LAUNCHER_TORCHRUN, "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", NULL, NULL, "torchrun",
+     WEIRI_MPI_ANY},
     {WEIRI_LAUNCHER_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL,
-     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "Open MPI's mpirun"},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "Open MPI's mpirun", WEIRI_MPI_OPENMPI},
     {WEIRI_LAUNCHER_MPI, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", NULL,
-     "MV2_COMM_WORLD_LOCAL_SIZE", "PMI_ID", "MVAPICH's launcher"},
+     "MV2_COMM_WORLD_LOCAL_SIZE", "PMI_ID", "MVAPICH's launcher", WEIRI_MPI_MPICH},
     {WEIRI_LAUNCHER_MPI, "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", "PMI_JOBID",
-     "an MPI launcher"},
-    {WEIRI_LAUNCHER_PMIX, "PMIX_RANK", NULL, "PMIX_NAMESPACE", NULL, NULL, "a PMIx launcher"},
+     "an MPI launcher", WEIRI_MPI_MPICH},
+    {WEIRI_LAUNCHER_PMIX, "PMIX_RANK", NULL, "PMIX_NAMESPACE", NULL, NULL, "a PMIx launcher",
+     WEIRI_MPI_OPENMPI},
     {WEIRI_LAUNCHER_SLURM, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", NULL,
-     NULL, "srun"},
+     NULL, "srun", WEIRI_MPI_ANY},
     {WEIRI_LAUNCHER_SLURM, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NODELIST", NULL, NULL,
-     "srun"},
-    {WEIRI_LAUNCHER_MPI, "FLUX_TASK_RANK", "FLUX_JOB_SIZE", NULL, NULL, NULL, "flux"},
-    {WEIRI_LAUNCHER_MPI, "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", NULL, NULL, NULL, "jsrun"},
-    {WEIRI_LAUNCHER_MPI, "PALS_RANKID", NULL, NULL, NULL, NULL, "PALS"},
-    {WEIRI_LAUNCHER_MPI, "ALPS_APP_PE", NULL, NULL, NULL, NULL, "ALPS"},
-    {WEIRI_LAUNCHER_TORCHRUN, "RANK", "WORLD_SIZE", NULL, NULL, NULL, "torchrun"},
+     "srun", WEIRI_MPI_ANY},
+    {WEIRI_LAUNCHER_MPI, "FLUX_TASK_RANK", "FLUX_JOB_SIZE", NULL, NULL, NULL, "flux",
+     WEIRI_MPI_ANY},
+    {WEIRI_LAUNCHER_MPI, "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", NULL, NULL, NULL, "jsrun",
+     WEIRI_MPI_OPENMPI},
+    {WEIRI_LAUNCHER_MPI, "PALS_RANKID", NULL, NULL, NULL, NULL, "PALS", WEIRI_MPI_MPICH},
+    {WEIRI_LAUNCHER_MPI, "ALPS_APP_PE", NULL, NULL, NULL, NULL, "ALPS", WEIRI_MPI_MPICH},
+    {WEIRI_LAUNCHER_TORCHRUN, "RANK", "WORLD_SIZE", NULL, NULL, NULL, "torchrun", WEIRI_MPI_ANY},
 };
 const int weiri_nlaunchers = sizeof weiri_launchers / sizeof weiri_launchers[0];
 
 const char *weiri_launcher_kind_name(weiri_launcher_kind kind)
 {
-    static const char *const names[] = {"mpi", "pmix", "slurm", "torchrun"};
+    static const char *const names[] = {"mpi", "pmix", "slurm", "torchrun", WEIRI_MPI_ANY};
     return names[kind];
 }
 

@@ -21,6 +21,13 @@ typedef enum weiri_launcher_kind {
     WEIRI_LAUNCHER_TORCHRUN, /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT */
 } weiri_launcher_kind;
 
+/* The MPI libraries whose processes a launcher can connect. */
+typedef enum weiri_launcher_mpi {
+    WEIRI_MPI_ANY,
+    WEIRI_MPI_OPENMPI,
+    WEIRI_MPI_MPICH /* and those derived from it */
+} weiri_launcher_mpi;
+
 /* The variables of a launcher. */
 typedef struct weiri_launcher_row {
     weiri_launcher_kind kind;
@@ -28,6 +35,7 @@ typedef struct weiri_launcher_row {
     const char *also;        /* a variable that must be set, too; NULL: none */
     const char *local, *job; /* the ranks of this node, the name of the job; NULL: none */
     const char *name;        /* for messages */
+    weiri_launcher_mpi mpi;
 } weiri_launcher_row;
 
 extern const weiri_launcher_row weiri_launchers[];

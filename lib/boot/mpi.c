@@ -9,10 +9,10 @@
  * that must be reported. So all messages have the same MPI tag and begin with a header that
  * contains the caller's tag.
  */
-#include <weir/mpi.h>
-
 #include "base/config.h"
 #include "base/error.h"
+#include "base/mpi_names.h"
+#include "base/mpi_open.h"
 #include "boot/deadline.h"
 
 #include <limits.h>
@@ -280,20 +280,26 @@ static weir_status mpi_check_launcher(void)
         int length = 0;
         MPI_Get_library_version(library, &length);
         return weiri_fail(WEIR_ERR_SYSTEM,
-                          "the launcher started %ld processes (%s), but MPI sees %d; use the "
-                          "mpirun of the MPI that this program is linked with (%.*s)",
-                          launched, variables[i], world, (int)strcspn(library, ",\n"), library);
+                          "the launcher started %ld processes (%s), but MPI sees %d: start the "
+                          "program with the mpirun of %.*s%s%s%s",
+                          launched, variables[i], world, (int)strcspn(library, ",\n"), library,
+                          *weiri_mpi_file() ? ", or name another library than " : "",
+                          weiri_mpi_file(), *weiri_mpi_file() ? " by WEIR_MPI_SO" : "");
     }
     return WEIR_OK;
 }
 
-weir_status weir_boot_mpi_create(MPI_Comm comm, weir_boot **boot)
+weir_status weir_boot_mpi_create_from(const weir_mpi_library *library, weir_mpi_handle comm,
+                                      weir_boot **boot)
 {
     int initialized = 0;
+    weir_status status = weiri_mpi_take(library);
+    if (status != WEIR_OK)
+        return status;
     MPI_Initialized(&initialized);
     if (!initialized)
         return weiri_fail(WEIR_ERR_INVALID, "weir_boot_mpi_create: call MPI_Init before it");
-    weir_status status = mpi_check_launcher();
+    status = mpi_check_launcher();
     if (status != WEIR_OK)
         return status;
     mpi_boot *made = calloc(1, sizeof *made);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Ranks without mpirun: -g, torchrun's variables on two emulated hosts, and launchers' variables that
-# contradict each other or mean nothing; ranks of -g that are killed, stopped or interrupted; and a
-# build without MPI, started by -g, by torchrun's variables, and by Open MPI's mpirun as a PMIx
-# launcher. Run from the repository's root. The Slurm tests are in slurm.sh.
+# contradict each other or mean nothing; ranks of -g that are killed, stopped or interrupted; and
+# machines without an MPI library, where -g and Open MPI's mpirun, as a PMIx launcher, start ranks. Run
+# from the repository's root. The Slurm tests are in slurm.sh.
 set -u
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh
@@ -303,8 +303,7 @@ two_hosts() {
 }
 two_hosts "this build" $bench
 
-# ---------------------------------------------------------------------------- without MPI
-# The objects of this build serve the other one, which compiles only what differs.
+# ---------------------------------------------------------------- without an MPI library
 other=$scratch/without-mpi
 cuda=0
 grep -qs WEIR_HAVE_CUDA "$build"/flags.id "$build"/cuda_flags.id && cuda=1
@@ -316,36 +315,51 @@ build_without() {
         ends_with 0 make_without -j2 "$other/bench_allreduce"
 }
 check "a build without mpicc has the benchmarks" build_without
-bench=$other/bench_allreduce
 check "make config says what is left out" ends_with 0 make_without config
-left_out() { grep -q 'WITHOUT the MPI reference and --peer mpi: no no-mpicc; apt-get install' "$out"; }
-check "make config names the MPI reference and --peer mpi" left_out
-no_mpi_linked() { ends_with 0 ldd "$bench" && ! grep -q libmpi "$out"; }
-check "without MPI: the program needs no MPI library" no_mpi_linked
-check "without MPI: one rank" ends_with 0 "$bench" -b 8 -e 8
-check "without MPI: -g 3" ends_with 0 "$bench" -g 3 -b 8 -e 64K -f 16
-check "without MPI: -g 3 shows the launcher" ran_by fork 3 1
-check "without MPI: a planted fault is found" ends_with 1 "$bench" -g 2 -b 1K -e 1K --inject swap-chunks
-check "without MPI: --peer mpi ends with 2" ends_with 2 "$bench" -g 2 --peer mpi
-check "without MPI: --peer mpi is one line with a remedy" says '--peer mpi' 'build with MPI'
-check "without MPI: an MPI launcher that is no PMIx launcher ends with 2" \
-    ends_with 2 env PMI_RANK=0 PMI_SIZE=2 "$bench"
-check "without MPI: such a launcher is one line with a remedy" \
-    says 'PMI_RANK' 'needs a build with MPI' 'srun, torchrun' 'unset PMI_RANK'
-two_hosts "without MPI" "$bench"
+left_out() { grep -q 'WITHOUT tests of programs that are compiled for MPI: no no-mpicc; apt-get install' "$out"; }
+check "make config names what needs mpicc" left_out
+no_mpi_linked() { ends_with 0 ldd $bench && ! grep -q libmpi "$out"; }
+check "a benchmark is linked with no MPI library" no_mpi_linked
+check "WEIR_MPI_SO names no library: ends with 3" \
+    ends_with 3 env PMI_RANK=0 PMI_SIZE=1 WEIR_MPI_SO=/nowhere/libmpi.so.12 $bench
+check "WEIR_MPI_SO names no library: one line with the name" says 'PMI_RANK=0' 'WEIR_MPI_SO' '/nowhere/libmpi.so.12'
+check "WEIR_MPI_SO names another library: ends with 3" ends_with 3 env PMI_RANK=0 PMI_SIZE=1 WEIR_MPI_SO=libm.so.6 $bench
+check "WEIR_MPI_SO names another library: one line" says 'libm.so.6' 'not the name of an MPI library' 'libmpi.so.12'
+
+# hidden COMMAND...: where no MPI library can be loaded: an empty file is in the place of each.
+# shellcheck disable=SC2016  # expanded by the inner shell
+hidden() {
+    unshare -m bash -c 'for path in $(find /usr/lib* /opt /usr/local/lib -name "libmpi*.so.[0-9]*" -type f 2>/dev/null); do
+        mount --bind /dev/null "$path" || exit 77; done; exec "$@"' bash "$@"
+}
+if hidden true 2>"$err"; then
+    check "no MPI library: one rank" ends_with 0 hidden $bench -b 8 -e 8
+    check "no MPI library: -g 3" ends_with 0 hidden $bench -g 3 -b 8 -e 64K -f 16
+    check "no MPI library: -g 3 shows the launcher" ran_by fork 3 1
+    check "no MPI library: an MPI launcher that is no PMIx launcher ends with 3" \
+        ends_with 3 hidden env PMI_RANK=0 PMI_SIZE=2 $bench
+    check "no MPI library: such a launcher is one line with a remedy" \
+        says 'PMI_RANK=0' 'no MPI library of this launcher' 'libmpi.so.12' 'WEIR_MPI_SO'
+else
+    skip "no MPI library" "needs the right to mount"
+fi
 if [ "$mpi_rank" = OMPI_COMM_WORLD_RANK ]; then
-    check "without MPI: Open MPI's mpirun starts ranks by PMIx" \
-        ends_with 0 ci/mpirun -np 3 "$bench" -b 8 -e 64K -f 16
-    check "without MPI: Open MPI's mpirun: three ranks" ran_by pmix 3 1
+    if hidden true 2>"$err"; then
+        check "no MPI library: Open MPI's mpirun starts ranks by PMIx" \
+            ends_with 0 hidden ci/mpirun -np 3 $bench -b 8 -e 64K -f 16
+        check "no MPI library: Open MPI's mpirun: three ranks" ran_by pmix 3 1
+        check "no MPI library: --peer mpi ends with 2" ends_with 2 hidden ci/mpirun -np 2 $bench --peer mpi
+        check "no MPI library: --peer mpi is one line with the reason" says '--peer mpi' 'libmpi.so.40' 'WEIR_MPI_SO'
+    fi
     timeout 20 ci/hosts -np 2 true >"$out" 2>"$err"
     if [ $? -eq 77 ]; then
-        skip "without MPI: PMIx on two hosts" "$(tail -n 1 "$err")"
+        skip "PMIx on two hosts" "$(tail -n 1 "$err")"
     else
-        check "without MPI: PMIx on two hosts" \
-            ends_with 0 timeout 60 ci/hosts -np 4 "$bench" -b 8 -e 64K -f 16 -n 20 -T 10
-        check "without MPI: PMIx on two hosts: four ranks on two nodes" ran_by pmix 4 2
+        check "PMIx on two hosts" \
+            ends_with 0 timeout 60 ci/hosts -np 4 env WEIR_LAUNCHER=pmix $bench -b 8 -e 64K -f 16 -n 20 -T 10
+        check "PMIx on two hosts: four ranks on two nodes" ran_by pmix 4 2
     fi
 else
-    skip "without MPI: Open MPI's mpirun starts ranks by PMIx" "no mpirun of Open MPI"
+    skip "no MPI library: Open MPI's mpirun starts ranks by PMIx" "no mpirun of Open MPI"
 fi
 tap_done

@@ -9,10 +9,9 @@
  * The bootstrap over MPI is tested with exchanges that are longer than MPI's counts. Rank 0 prints
  * one TAP line per fault and collective. Exit code 1 if any is not ok.
  */
+#include "base/mpi_open.h"
 #include "verify/number.h"
 #include "verify/reference.h"
-
-#include <weir/mpi.h>
 
 #include <limits.h>
 #include <stdio.h>
@@ -341,7 +340,7 @@ static void run_case(fault f, weirv_case *c, weirv_result *result)
         MPI_Abort(MPI_COMM_WORLD, 3);
     result->overruns = weirv_guard_check(&b.guard);
     result->inputs_changed = weirv_input_changed(c, b.in);
-    if (weir_boot_mpi_create(MPI_COMM_WORLD, &boot) != WEIR_OK ||
+    if (weir_boot_mpi_create_from(&weiri_mpi, MPI_COMM_WORLD, &boot) != WEIR_OK ||
         weirv_reduce_result(boot, result) != WEIR_OK)
         MPI_Abort(MPI_COMM_WORLD, 3);
     weir_boot_destroy(boot);
@@ -464,7 +463,7 @@ static int check_long_exchanges(int rank, int nranks)
     const size_t too_long = (size_t)INT_MAX + 1;
     weir_boot *boot = NULL;
     char own[8] = "";
-    int failed = weir_boot_mpi_create(MPI_COMM_WORLD, &boot) != WEIR_OK;
+    int failed = weir_boot_mpi_create_from(&weiri_mpi, MPI_COMM_WORLD, &boot) != WEIR_OK;
     failed += weir_boot_allgather(boot, own, too_long) != WEIR_ERR_UNSUPPORTED;
     failed += strstr(weir_last_error(), "moves at most 2147483647") == NULL;
     if (nranks > 1)
@@ -479,8 +478,14 @@ static int check_long_exchanges(int rank, int nranks)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
+    const weiri_launcher_row *launcher = weiri_launcher_of_process();
     weirv_case c = {0};
+    int provided = 0;
+    if (!launcher || weiri_mpi_open(launcher) != WEIR_OK) {
+        fprintf(stderr, "mpi_check: %s\n", launcher ? weir_last_error() : "start it with mpirun");
+        return 3;
+    }
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &c.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &c.nranks);
     c.root = c.nranks / 2;

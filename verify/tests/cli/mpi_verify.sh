@@ -20,8 +20,8 @@ if ! command -v "$mpicc" >/dev/null 2>&1; then
 fi
 
 mkdir -p "$build/tests"
-if ! "$mpicc" -std=gnu11 -O2 -Ilib/include -Ilib -I. -o "$program" verify/tests/cli/mpi_check.c "$build"/obj/verify/*.o \
-    "$build/libweir_mpi.a" "$build/libweir.a" -lm >"$log" 2>&1; then
+if ! "${CC:-cc}" -std=gnu11 -O2 -Ilib/include -Ilib -I. -o "$program" verify/tests/cli/mpi_check.c "$build"/obj/verify/*.o \
+    "$build/libweir.a" -lm -pthread >"$log" 2>&1; then
     sed 's/^/# /' "$log"
     echo "not ok 1 - mpi_check compiles (make lib first)"
     echo "1..1"

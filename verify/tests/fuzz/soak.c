@@ -383,9 +383,8 @@ int main(int argc, char **argv)
     bench_job job = {.program = "soak"};
     int bad = parse(argc, argv, &asked);
     bench_launch launch;
-    bench_options options = {.ngpus = 1};
-    char problem[BENCH_PROBLEM_BYTES] = "";
-    if (bench_launch_find(&options, &launch, problem) != 0) {
+    char problem[BENCH_PROBLEM_BYTES] = "no launcher started this process; use mpirun";
+    if (bench_launch_find(&launch, problem) != 0 || !launch.variable) {
         bench_job_say(&job, "%s", problem);
         return weir_status_exit_code(WEIR_ERR_INVALID);
     }

@@ -159,24 +159,6 @@ TEST_WITH(more_ranks_than_cores_are_reported, make_root, remove_root)
         strstr(judged(bound, 3, 1), "node here: 3 ranks on 2 cores (rank 0 shares core 1): "));
 }
 
-TEST(another_mpi_at_run_time_is_reported)
-{
-    static const char ours[] = "Open MPI v4.1.4";
-    char text[512] = "";
-    FILE *file = fmemopen(text, sizeof text - 1, "w");
-    assert_non_null(file);
-    assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.4, package: x", "prog", file), 0);
-    assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.4rc1, x", "prog", file), 1);
-    assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.40, x", "prog", file), 1);
-    assert_int_equal(
-        bench_preflight_mpi("MPICH Version:\t4.0", "MPICH Version:      4.0\nx", "prog", file), 0);
-    assert_int_equal(bench_preflight_mpi("", "whatever", "prog", file), 0);
-    assert_int_equal(bench_preflight_mpi(ours, "MPICH Version:\t4.0\n", "prog", file), 1);
-    fclose(file);
-    assert_non_null(strstr(text, "runs with MPICH Version:\t4.0 but was built with Open MPI"));
-    assert_non_null(strstr(text, "mpicc"));
-}
-
 TEST_WITH(available_memory_is_that_of_the_tightest_limit, make_root, remove_root)
 {
     const size_t mib = (size_t)1 << 20;

@@ -1,0 +1,39 @@
+/* Start and end of MPI, and what the library says about itself: see mpi.h. */
+#include "bench/job/mpi_comm.h"
+
+#include "base/mpi_open.h"
+
+#include <stdio.h>
+
+/* There is one job in a process. */
+weir_status bench_mpi_start(bench_mpi **mpi)
+{
+    static bench_mpi only;
+    int provided = 0; /* the watchdog thread calls no MPI */
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_dup(MPI_COMM_WORLD, &only.comm);
+    *mpi = &only;
+    return WEIR_OK;
+}
+
+weir_status bench_mpi_boot(bench_mpi *mpi, weir_boot **boot)
+{
+    return weir_boot_mpi_create_from(&weiri_mpi, mpi->comm, boot);
+}
+
+void bench_mpi_end(bench_mpi *mpi)
+{
+    if (!mpi)
+        return;
+    MPI_Comm_free(&mpi->comm);
+    MPI_Finalize();
+}
+
+void bench_mpi_version(const bench_mpi *mpi, char *text, size_t bytes)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    if (mpi)
+        MPI_Get_library_version(version, &length);
+    snprintf(text, bytes, "%s", version);
+}
