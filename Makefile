@@ -48,7 +48,7 @@ include ci/make/flags.mk
 
 # --------------------------------------------------- libraries and programs
 .PHONY: all lib tests run test test-long test-hosts test-rdma test-xpmem check lint config install uninstall clean help plot man deps fuzz \
-	fuzz-inputs coverage soak order mutation left-out analyze
+	fuzz-inputs coverage soak order mutation left-out analyze kernels check-kernels
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so

@@ -4,6 +4,8 @@
  */
 #include "bench/gpu/gpu.h"
 
+#include "base/gpu_code.h"
+
 #include <weir/device.h>
 
 #include <cuda_runtime_api.h>
@@ -41,12 +43,26 @@ int bench_gpu_built(void)
     return 1;
 }
 
+/* Rejects GPUs for none of which the build has kernels. */
+static weir_status gpu_probe_code(bench_note *note, int count)
+{
+    char lacks[WEIRI_GPU_CODE_TEXT_BYTES];
+    for (int device = 0; device < count; device++) {
+        int major = 0, minor = 0;
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+        if (!weiri_gpu_code_missing(device, major, minor, lacks, sizeof lacks))
+            return WEIR_OK;
+    }
+    return bench_note_write(note, WEIR_ERR_SYSTEM, "%s; or use --backend host", lacks);
+}
+
 weir_status bench_gpu_probe(bench_note *note)
 {
     int count = 0, driver = 0, runtime = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess && count > 0)
-        return WEIR_OK;
+        return gpu_probe_code(note, count);
     cudaGetLastError();
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);

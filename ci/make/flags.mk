@@ -75,6 +75,10 @@ $(call obj,results/output/page.c): results/output/report.html results/output/rep
 # It refuses GPUs in a build with few kernels.
 $(O)/obj_cuda/lib/comm/gpu/gpu_device_cuda.o: EXTRA_CFLAGS := $(FEW_KERNELS)
 $(O)/obj_cuda/lib/comm/gpu/gpu_device_cuda.o: $(O)/gpu_flags.id
+# It names the architectures that the build has, unless NVCCFLAGS adds others.
+GPU_CODE := $(if $(HAVE_CUDA),$(if $(findstring arch,$(NVCCFLAGS))$(findstring gencode,$(NVCCFLAGS)),,$(SM)))
+$(O)/obj/lib/base/gpu_code.o: EXTRA_CFLAGS := $(if $(GPU_CODE),-DWEIR_GPU_CODE='"$(GPU_CODE)"')
+$(O)/obj/lib/base/gpu_code.o: $(O)/gpu_code.id
 
 # Programs open MPI at run time (lib/base/mpi_open.h). With MPI_LINK=1 they are linked with the MPI of
 # MPICC instead, by its wrapper around CC.
@@ -119,7 +123,9 @@ $(call says,build.id,$(BUILD_COMMIT) $(BUILD_FLAGS))
 ifneq ($(and $(CHOOSES),$(RUNS)),)
 $(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0))
 $(if $(HAVE_CUDA),$(call says,kernels.choice,KERNELS=$(KERNELS)))
+$(if $(and $(HAVE_CUDA),$(filter all,$(KERNELS))),$(call says,sm.choice,$(SM)))
 endif
+$(call says,gpu_code.id,$(GPU_CODE))
 $(call says,flags.id,$(CC) $(call plain,$(WEIR_CFLAGS)))
 $(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ) $(KIT_OBJ) $(if $(MPI_LINK),$(MPICC))))
 $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))

@@ -34,6 +34,7 @@ GPU_DEVICES ?= $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # These goals alone keep what the last build chose: pip builds lib.
 ifeq ($(filter-out install uninstall man lib,$(or $(MAKECMDGOALS),all)),)
 LAST_CUDA := $(shell sed -n 's/^CUDA=\([01]\)$$/\1/p' '$(O)/cuda.choice' 2>/dev/null)
+LAST_SM := $(shell cat '$(O)/sm.choice' 2>/dev/null)
 endif
 # Kernels take most of a build with CUDA. KERNELS=few compiles one of each kind, for which nothing can
 # run; `make test` chooses it where there is no GPU, and `make check` and `make run` keep the choice there.
@@ -41,6 +42,7 @@ GIVEN_CUDA := $(if $(filter command environment override,$(origin CUDA)),$(CUDA)
 GIVEN_KERNELS := $(if $(filter command environment override,$(origin KERNELS)),$(KERNELS))
 ifneq ($(if $(GPU_DEVICES),,$(filter check $(if $(GIVEN_CUDA),,run),$(MAKECMDGOALS))),)
 LAST_KERNELS := $(shell sed -n 's/^KERNELS=//p' '$(O)/kernels.choice' 2>/dev/null)
+LAST_SM := $(shell cat '$(O)/sm.choice' 2>/dev/null)
 endif
 
 # The first reading for a goal that installs runs ci/deps, and writes what to build for GPUs into
@@ -69,7 +71,12 @@ KERNELS ?= $(or $(LAST_KERNELS),all)
 $(if $(filter-out all few,$(KERNELS)),$(error KERNELS=$(KERNELS): expected all or few))
 HAVE_CUDA := $(and $(NVCC),$(filter 1,$(CUDA)))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(if $(HAVE_CUDA),$(realpath $(NVCC))))
-SM ?= 90
+# Architectures: those of this machine's GPUs, or those of a choice for others. What tests compile without a GPU
+# cannot run, so one architecture is enough for it.
+SM_FOR := $(if $(filter 1,$(TEST_LONG)),few,$(KERNELS))
+ifeq ($(origin SM),undefined)
+SM := $(if $(HAVE_CUDA),$(or $(LAST_SM),$(shell ci/cuda-choice sm '$(NVCC)' '$(SM_FOR)' $(GPU_DEVICES))))
+endif
 
 # ---------------------------------------------------------- what is left out
 # One line for each part that cannot be built on this machine. $(1): what the part needs, empty if

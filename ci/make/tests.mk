@@ -40,6 +40,8 @@ XPMEM_STANDIN := $(O)/tests/libxpmem.so.0
 # Benchmarks that use a simulated GPU, for the tests.
 STANDINS := $(if $(BENCHES),$(patsubst bench/%.c,$(O)/tests/%_standin,$(BENCH_MAIN)))
 STANDIN_OBJ := $(SUPPORT)/gpu_standin.o
+# A benchmark with a GPU for which the build has no kernels.
+OLD_GPU := $(if $(and $(BENCHES),$(HAVE_CUDA)),$(O)/tests/bench_allreduce_old_gpu)
 SOAKS := $(if $(BENCHES),$(O)/tests/soak $(O)/tests/soak_standin)
 # The program of port_mesh.sh.
 MESH := $(if $(HAVE_MPI),$(O)/tests/port_mesh)
@@ -62,7 +64,7 @@ SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy 
 	weir_broadcast weiri_coll_run
 
 # ---------------------------------------------------------------- building
-tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM) $(HOST_SIM) $(XPMEM_STANDIN)
+tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(OLD_GPU) $(SOAKS) $(SIM) $(HOST_SIM) $(XPMEM_STANDIN)
 
 # Tests are compiled in less than half the time; what they test keeps its flags. Those whose own loops
 # run long are optimized a little.
@@ -78,15 +80,18 @@ $(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
 ifeq ($(BUILD),release)
 TEST_LINKER := $(if $(call have,ld.gold),-fuse-ld=gold)
 endif
-$(TESTS) $(BY_HAND) $(STANDINS) $(SOAKS) $(MESH): WEIR_LDFLAGS += $(TEST_LINKER)
+$(TESTS) $(BY_HAND) $(STANDINS) $(OLD_GPU) $(SOAKS) $(MESH): WEIR_LDFLAGS += $(TEST_LINKER)
 
 # Benchmarks with another GPU than the machine's.
 STANDIN_PARTS := $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_PARTS))
 $(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_PARTS)
+$(OLD_GPU): $(SUPPORT)/old_gpu_standin.o $(O)/obj/bench/bench_allreduce.o $(BENCH_PARTS)
+$(OLD_GPU): WEIR_LDFLAGS += $(addprefix -Wl$(COMMA)--wrap=,cudaGetDeviceCount cudaDeviceGetPCIBusId cudaDeviceGetAttribute)
+$(SUPPORT)/old_gpu_standin.o: EXTRA_CFLAGS = $(CUDA_CFLAGS)
 .SECONDARY: $(SOAK_OBJ)
 $(O)/tests/soak: $(SOAK_OBJ) $(BENCH_PARTS)
 $(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_PARTS)
-$(STANDINS) $(SOAKS):
+$(STANDINS) $(OLD_GPU) $(SOAKS):
 	$(call link,$(LINK_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
 
 $(MESH_OBJ): COMPILE := $(MPI_CC)
@@ -244,6 +249,14 @@ soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos f
 
 order: $(O)/tests/test_order ## the test of memory order, with a checker that finds what x86 hides
 	$(Q)$<
+
+# One kernel of each kind, for every architecture that users have; nothing of it runs.
+CHECKED_SM := 80 89 90 100 120
+check-kernels: ## compile kernels for sm_80, 89, 90, 100 and 120 (KERNELS=all: all of them, for an hour)
+	$(Q)for sm in $(CHECKED_SM); do \
+		echo "KERNELS sm_$$sm" && $(MAKE) -s --no-print-directory O='$(O)/sm_'$$sm CUDA=1 SM=$$sm KERNELS=$(or $(GIVEN_KERNELS),few) kernels || exit; \
+	done
+kernels: $(GPU_OBJ) $(call gpu_obj,$(NCCL_GPU_SRC) $(TOPO_GPU_SRC))
 
 mutation: all tests ## plant faults from verify/tests/mutation/*.mutants, which tests must find (ARGS="-k boot")
 	$(Q)verify/tests/mutation/run $(ARGS)

@@ -18,8 +18,8 @@ weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error)
         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, own);
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, own);
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "this build has no code for GPU %d (compute capability %d.%d): build "
-                          "with SM=%d%d",
+                          "this build has no code for GPU %d (compute capability %d.%d): in "
+                          "weir's sources, make SM=%d%d builds it",
                           own, major, minor, major, minor);
     }
     return weiri_fail(error == cudaErrorInvalidResourceHandle ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,

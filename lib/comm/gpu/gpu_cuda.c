@@ -6,6 +6,7 @@
 #include "comm/gpu/gpu_cuda.h"
 
 #include "base/error.h"
+#include "base/gpu_code.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -478,8 +479,13 @@ static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device)
 {
     weir_status worst, status = weiri_cuda_choose_device(comm, device, &worst);
     if (worst != WEIR_OK && asked == WEIR_BACKEND_AUTO && worst == WEIR_ERR_UNSUPPORTED) {
+        /* A GPU that the build cannot use deserves attention, unlike the absence of GPUs. */
+        char lacks[WEIRI_GPU_CODE_TEXT_BYTES];
+        const int has_gpu = weiri_cuda_lacks_code(weiri_cuda_info_of(comm, comm->rank)->device,
+                                                  lacks, sizeof lacks);
         if (status != WEIR_OK)
-            weiri_log(WEIRI_LOG_INFO, "host backend: %s", weir_last_error());
+            weiri_log(has_gpu ? WEIRI_LOG_WARN : WEIRI_LOG_INFO, "host backend: %s",
+                      weir_last_error());
         return WEIR_OK;
     }
     status = weir_boot_agree(comm->boot, status);

@@ -55,6 +55,9 @@ static inline weir_status weiri_cuda_check(cudaError_t error, const char *what)
 /* Converts the error of a launch: WEIR_ERR_INVALID for an invalid stream, WEIR_ERR_UNSUPPORTED if
  * the build has no code for this GPU. */
 weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error);
+/* Returns 1 if the build has no kernels for a device, as far as is known before a launch; text gets
+ * the message (base/gpu_code.h). */
+int weiri_cuda_lacks_code(int device, char *text, size_t bytes);
 
 /* Checks that memory outside of all regions is a buffer of this many bytes on this GPU. Local; fast
  * for memory that was checked before. WEIR_ERR_INVALID if not. */

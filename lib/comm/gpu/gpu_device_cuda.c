@@ -1,14 +1,25 @@
 /*
  * Choosing each rank's GPU, and the reasons why ranks cannot have one: the driver, the devices that
  * the process sees, two ranks on one GPU, more ranks per node than kernels support, or a build
- * without most kernels.
+ * without most kernels or without kernels for the GPU.
  */
 #include "comm/gpu/gpu_cuda.h"
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/gpu_code.h"
 
 #include <string.h>
+
+int weiri_cuda_lacks_code(int device, char *text, size_t bytes)
+{
+    int major = 0, minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess)
+        return weiri_gpu_code_missing(device, major, minor, text, bytes);
+    cudaGetLastError();
+    return 0;
+}
 
 /* Explains a failure of cudaGetDeviceCount. */
 static weir_status device_fail_driver(cudaError_t error)
@@ -34,6 +45,7 @@ static weir_status device_fail_driver(cudaError_t error)
 static weir_status device_find(const weir_comm *comm, int wanted, weiri_gpu_info *info)
 {
     int count = 0;
+    char lacks[WEIRI_GPU_CODE_TEXT_BYTES];
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess)
         return device_fail_driver(error);
@@ -41,20 +53,23 @@ static weir_status device_find(const weir_comm *comm, int wanted, weiri_gpu_info
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "backend cuda: this process sees no GPU; use the host backend, or give "
                           "it one (CUDA_VISIBLE_DEVICES, the container's devices)");
-#if WEIR_FEW_KERNELS
-    return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                      "backend cuda: this build has only some of the kernels, as it was made by "
-                      "make test on a machine without a GPU; run make");
-#endif
     if (wanted >= count)
         return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d; expected 0 to %d",
                           wanted, count - 1);
     int index = comm->parent ? comm->parent->hardware_rank : comm->local_rank;
     info->device = wanted >= 0 ? wanted : index % count;
     error = cudaDeviceGetPCIBusId(info->bus, sizeof info->bus, info->device);
-    return error == cudaSuccess
-               ? WEIR_OK
-               : weiri_cuda_fail(WEIR_ERR_UNSUPPORTED, error, "cannot query the bus id of the GPU");
+    if (error != cudaSuccess)
+        return weiri_cuda_fail(WEIR_ERR_UNSUPPORTED, error, "cannot query the bus id of the GPU");
+    if (weiri_cuda_lacks_code(info->device, lacks, sizeof lacks))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "backend cuda: %s", lacks);
+#if WEIR_FEW_KERNELS
+    return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                      "backend cuda: this build has only some of the kernels, as it was made by "
+                      "make test on a machine without a GPU; run make");
+#else
+    return WEIR_OK;
+#endif
 }
 
 weir_status weiri_cuda_exchange(weir_comm *comm, weir_status mine)

@@ -188,6 +188,35 @@ kept_by_check() { # $2: the files of GPUs
 }
 check "make check keeps few kernels, but not where there is a GPU" \
     eval '[ "$(kept_by_check few "")" = few ] && [ "$(kept_by_check few /dev/nvidia0)" = all ]'
+# ------------------------------------------------------------------------- SM=
+# Fake tools: an nvcc that knows the architectures $1, and an nvidia-smi that answers with $2.
+gpu_tools() {
+    mkdir -p "$scratch/tools"
+    printf '#!/bin/sh\nprintf "sm_%%s\\n" %s\n' "$1" >"$scratch/tools/nvcc"
+    printf '#!/bin/sh\nprintf "%s"\n' "$2" >"$scratch/tools/nvidia-smi"
+    chmod +x "$scratch/tools/nvcc" "$scratch/tools/nvidia-smi"
+}
+# Prints SM of make with these tools and arguments.
+# shellcheck disable=SC2016 # a variable of make
+sm_of() {
+    env -u CUDA -u KERNELS -u SM -u TEST_LONG PATH="$scratch/tools:$PATH" make --no-print-directory "O=$other" CUDA=1 \
+        NVCC="$scratch/tools/nvcc" GPU_DEVICES= "$@" '--eval=show:;@echo $(SM)' show 2>"$err"
+}
+rm -f "$other"/*.choice
+gpu_tools "80 90 100 120" '9.0\n8.9\n9.0\n'
+check "SM: that of the machine's GPUs, each once" eval '[ "$(sm_of GPU_DEVICES=/dev/nvidia0)" = "89 90" ]'
+check "SM: without a GPU three architectures" eval '[ "$(sm_of)" = "80 90 100" ]'
+gpu_tools "80 90" 'No devices were found\n'
+check "SM: an older nvcc compiles for those that it knows" eval '[ "$(sm_of)" = "80 90" ]'
+check "SM: a GPU whose driver does not answer counts as none" eval '[ "$(sm_of GPU_DEVICES=/dev/nvidia0)" = "80 90" ]'
+check "SM: kernels that never run are compiled for one architecture" \
+    eval '[ "$(sm_of KERNELS=few)" = 90 ] && [ "$(sm_of TEST_LONG=1)" = 90 ]'
+check "SM: the user's choice wins" eval '[ "$(sm_of SM=75)" = 75 ]'
+# shellcheck disable=SC2016
+check "SM: make install and make check keep that of the last build" eval 'echo 75 >"$other/sm.choice" &&
+    [ "$(variable SM install CUDA=1 GPU_DEVICES=)" = 75 ] && [ "$(variable SM check CUDA=1 GPU_DEVICES=)" = 75 ] && [ "$(variable SM all CUDA=1 GPU_DEVICES=)" != 75 ]'
+rm -f "$other/sm.choice"
+
 # Prints how kernels are compiled by an nvcc that knows fast compilation.
 printf '#!/bin/sh\necho --Ofast-compile\n' >"$scratch/nvcc" && chmod +x "$scratch/nvcc"
 nvcc_flags() {
