@@ -6,7 +6,8 @@
 A command is a line of a fenced block that begins with "$ "; the lines up to the next one are its output. Each must
 occur in what the command prints, in this order; "..." stands for lines that the page leaves out, and at the end of a
 line for its rest. Measured numbers and what differs from run to run (SAME) may differ, all else must be equal. The
-folder SCRATCH gets links to the programs and the files that the commands read (prepare). Prints a TAP line without
+folder SCRATCH gets links to the programs and the files that the commands read (prepare); "$ cat FILE" on a page
+makes a file that does not exist. Prints a TAP line without
 its number for each command: "ok - TEXT" or "not ok - TEXT", with the reason. --print prints the real outputs instead.
 """
 import json
@@ -176,6 +177,10 @@ def main():
             if needs:
                 print(f"ok - {name} # SKIP needs {needs}")
                 continue
+            shown = re.fullmatch(r"cat ([\w.-]+)", command)
+            if shown and not os.path.exists(shown.group(1)):
+                with open(shown.group(1), "w", encoding="utf-8") as file:
+                    file.write("\n".join(expected) + "\n")
             done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   timeout=120, check=False, stdin=subprocess.DEVNULL)
             if "--print" in sys.argv:
