@@ -1,6 +1,6 @@
 /*
- * bench_sendrecv: rank r sends to r + 1 and receives from r - 1, cyclic. S is one buffer, as
- * is busbw's. There is no in-place form.
+ * bench_sendrecv: rank r sends to r + 1 and receives from r - 1, cyclic, or as --pattern says. S is
+ * one buffer, as is busbw's. There is no in-place form.
  */
 #include "bench/program.h"
 

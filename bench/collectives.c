@@ -49,7 +49,7 @@ static void collectives_inform(const bench_run *run)
     }
 }
 
-/* The root, the slowed rank, the plan, and the weights of alltoallv. */
+/* The root, the patterns, the slowed rank, the plan, and the weights of alltoallv. */
 static void collectives_check(bench_run *run, char *problem)
 {
     const int nranks = run->job->nranks;
@@ -61,6 +61,9 @@ static void collectives_check(bench_run *run, char *problem)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "-r %d: there %s %d rank%s; give a root from 0 to %d", options.root,
                  nranks == 1 ? "is" : "are", nranks, weiri_s(nranks), nranks - 1);
+    else if (options.pattern && !bench_patterns_count(options.pattern, nranks))
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--pattern %s: each of these needs two ranks; start more", options.pattern);
     else if (options.inject_slow_rank > nranks)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--inject slow-rank:%d: there %s %d rank%s; give a rank from 0 to %d",
@@ -157,17 +160,20 @@ static void collectives_close(bench_run *run, void *state)
     run->dist = NULL;
 }
 
-const bench_workload bench_collectives = {
-    .table = &bench_options_table,
-    .options = &options,
-    .parse = collectives_parse,
-    .inform = collectives_inform,
-    .check = collectives_check,
-    .open = collectives_open,
-    .begin = collectives_begin,
-    .next = collectives_next,
-    .point = bench_point_round,
-    .row = collectives_row,
-    .end = collectives_end,
-    .close = collectives_close,
-};
+/* bench_p2p: all patterns of sendrecv. */
+static weir_status p2p_parse(weir_collective collective, int argc, char **argv, char *problem)
+{
+    weir_status status = collectives_parse(collective, argc, argv, problem);
+    if (!options.pattern)
+        options.pattern = "pingpong,oneway,bothways,shift,bisection";
+    return status;
+}
+
+#define COLLECTIVES                                                                                \
+    .table = &bench_options_table, .options = &options, .inform = collectives_inform,              \
+    .check = collectives_check, .open = collectives_open, .begin = collectives_begin,              \
+    .next = collectives_next, .point = bench_point_round, .row = collectives_row,                  \
+    .end = collectives_end, .close = collectives_close
+
+const bench_workload bench_collectives = {COLLECTIVES, .parse = collectives_parse};
+const bench_workload bench_p2p = {COLLECTIVES, .parse = p2p_parse};

@@ -20,12 +20,13 @@ static int move_broadcast(const weirv_work *w, size_t first, size_t count)
 static int move_sendrecv(const weirv_work *w, size_t first, size_t count)
 {
     const weirv_case *c = w->c;
-    int to = (c->rank + 1) % c->nranks, from = (c->rank + c->nranks - 1) % c->nranks;
-    int bytes = (int)(count * w->width);
+    const int to = weirv_sendrecv_destination(c, c->rank);
+    const int from = weirv_sendrecv_source(c, c->rank), bytes = (int)(count * w->width);
     weirv_work_fill(w, w->input, first, count, c->rank);
-    int error = MPI_Sendrecv(w->input, bytes, MPI_BYTE, to, 0, w->reference, bytes, MPI_BYTE, from,
-                             0, w->mpi, MPI_STATUS_IGNORE);
-    if (error == MPI_SUCCESS)
+    int error =
+        MPI_Sendrecv(w->input, bytes, MPI_BYTE, to < 0 ? MPI_PROC_NULL : to, 0, w->reference, bytes,
+                     MPI_BYTE, from < 0 ? MPI_PROC_NULL : from, 0, w->mpi, MPI_STATUS_IGNORE);
+    if (error == MPI_SUCCESS && from >= 0)
         weirv_work_compare(w, first, count, w->reference);
     return error;
 }

@@ -29,6 +29,27 @@ static weirv_source alltoallv_source(const weirv_case *c, size_t at)
     return (weirv_source){WEIRV_FROM_NOWHERE, c->rank, at, next - at};
 }
 
+int weirv_sendrecv_source(const weirv_case *c, int rank)
+{
+    return c->sources ? c->sources[rank] : (rank + c->nranks - 1) % c->nranks;
+}
+
+int weirv_sendrecv_destination(const weirv_case *c, int rank)
+{
+    for (int to = 0; to < c->nranks; to++)
+        if (weirv_sendrecv_source(c, to) == rank)
+            return to;
+    return -1;
+}
+
+/* What a rank receives that receives nothing stays as it was. */
+static weirv_source sendrecv_source(const weirv_case *c, size_t at, size_t rest)
+{
+    const int from = weirv_sendrecv_source(c, c->rank);
+    return from < 0 ? (weirv_source){WEIRV_FROM_NOWHERE, c->rank, at, rest}
+                    : (weirv_source){WEIRV_FROM_RANK, from, at, rest};
+}
+
 weirv_source weirv_source_of(const weirv_case *c, size_t at)
 {
     size_t rest = c->count ? c->count - at % c->count : 0, own = (size_t)c->rank * c->count;
@@ -43,7 +64,7 @@ weirv_source weirv_source_of(const weirv_case *c, size_t at)
     case WEIR_COLL_BROADCAST:
         return (weirv_source){WEIRV_FROM_RANK, c->root, at, rest};
     case WEIR_COLL_SENDRECV:
-        return (weirv_source){WEIRV_FROM_RANK, (c->rank + c->nranks - 1) % c->nranks, at, rest};
+        return sendrecv_source(c, at, rest);
     case WEIR_COLL_ALLGATHER:
         return (weirv_source){WEIRV_FROM_RANK, sender, at % block, rest};
     case WEIR_COLL_ALLTOALL:

@@ -18,7 +18,10 @@ typedef struct weirv_case {
     weir_op op; /* reductions only */
     int root;   /* broadcast and reduce only */
     int rank, nranks;
-    size_t count; /* sendrecv: sent to rank + 1 and received from rank - 1, cyclic */
+    size_t count;
+    /* sendrecv only: for each rank the one that it receives from, -1: none; nranks entries. NULL:
+     * rank - 1, cyclic. */
+    const int *sources;
     uint64_t seed;
     /* alltoallv only: nranks entries each */
     const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
@@ -38,6 +41,10 @@ typedef struct weirv_case {
      * this rank starts. nranks entries; NULL if not needed. */
     const size_t *recv_from;
 } weirv_case;
+
+/* sendrecv: the rank that a rank receives from, or sends to; -1: none. Local. */
+int weirv_sendrecv_source(const weirv_case *c, int rank);
+int weirv_sendrecv_destination(const weirv_case *c, int rank);
 
 /* The number of elements of the buffers that this rank passes as in and out. On every rank, reduce
  * has an out and broadcast has an in, even where they are not used: they must stay unchanged there.

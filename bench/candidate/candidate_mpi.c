@@ -175,8 +175,10 @@ static int mpi_run_sendrecv(bench_candidate *self)
     enum { TAG = 7 };
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    return MPI_Sendrecv(c->in, state->count, state->type, c->destination, TAG, c->out, state->count,
-                        state->type, c->source, TAG, self->job->mpi->comm, MPI_STATUS_IGNORE);
+    const int to = c->destination < 0 ? MPI_PROC_NULL : c->destination;
+    const int from = c->source < 0 ? MPI_PROC_NULL : c->source;
+    return MPI_Sendrecv(c->in, state->count, state->type, to, TAG, c->out, state->count,
+                        state->type, from, TAG, self->job->mpi->comm, MPI_STATUS_IGNORE);
 }
 
 static int mpi_run_call(bench_candidate *self)

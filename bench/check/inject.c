@@ -20,7 +20,10 @@ static int victim_of(const weirv_case *c)
         return c->root;
     if (c->collective == WEIR_COLL_BROADCAST)
         return (c->root + 1) % c->nranks;
-    return c->nranks - 1;
+    int last = c->nranks - 1;
+    while (c->collective == WEIR_COLL_SENDRECV && last > 0 && weirv_sendrecv_source(c, last) < 0)
+        last--;
+    return last;
 }
 
 /* The rank whose contribution is missing. */
@@ -29,7 +32,7 @@ static int missing_rank(const weirv_case *c)
     if (c->collective == WEIR_COLL_BROADCAST)
         return c->root;
     if (c->collective == WEIR_COLL_SENDRECV)
-        return (victim_of(c) + c->nranks - 1) % c->nranks;
+        return weirv_sendrecv_source(c, victim_of(c));
     return (victim_of(c) + 1) % c->nranks;
 }
 

@@ -26,6 +26,8 @@ bench_timing bench_iterations_timing(const bench_trial *trial, int iterations)
         timing.isolation = BENCH_BATCHES;
         timing.aggregate = trial->series->batch;
     }
+    if (trial->pattern->kind == BENCH_PATTERN_PINGPONG) /* both ranks send equally often */
+        timing.aggregate += timing.aggregate % 2;
     return timing;
 }
 
@@ -123,6 +125,8 @@ static weir_status choose_batches(bench_trial *trial, const bench_barrier *barri
     series->batch =
         product(options->iterations ? options->iterations : fit(BATCH_US, us, 1, BATCH_HIGH),
                 options->aggregate);
+    if (trial->pattern->kind == BENCH_PATTERN_PINGPONG) /* both ranks send equally often */
+        series->batch += series->batch % 2;
     us *= series->batch;
     series->batch_is_long = us > BATCH_US;
     /* the lead-in takes time as well */

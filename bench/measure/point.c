@@ -90,8 +90,10 @@ static weir_status begin_round(bench_trial *trial, const bench_barrier *barrier,
     bench_series *series = trial->series;
     weir_status status = WEIR_OK;
     round->memory = malloc(BENCH_SAMPLES_BYTES);
-    series->wants_ends = bench_job_has_common_clock(trial->job);
-    series->wants_starts = trial->options->mode == BENCH_MODE_LATENCY && series->wants_ends;
+    series->wants_starts =
+        trial->options->mode == BENCH_MODE_LATENCY && bench_job_has_common_clock(trial->job);
+    series->wants_ends = bench_job_has_common_clock(trial->job) &&
+                         bench_pattern_has_all(trial->pattern, trial->job->nranks);
     if (!round->memory)
         status = bench_job_note(trial->job, WEIR_ERR_NO_MEMORY,
                                 "no memory for checks of timed iterations");

@@ -27,8 +27,11 @@ struct bench_sweep {
     bench_trial trial;
     bench_splits splits;
     weir_collective collective;
-    range dtypes, ops, roots;
-    int dtype, op, root, cycle; /* the current combination */
+    range dtypes, ops, roots, patterns;
+    int dtype, op, root, pattern_index, cycle; /* the current combination */
+    const char *pattern_list;                  /* of sendrecv */
+    bench_pattern pattern;                     /* the current one */
+    int *sources;                              /* of each rank in it */
     int rounds;
     line *lines;            /* as many as rounds; size k uses line k modulo rounds */
     int step, begun, ended; /* the current step of the walk; sizes that have begun, and ended */
@@ -88,6 +91,7 @@ static weir_status begin_size(bench_sweep *s, line *at, size_t bytes)
     row->dtype = (weir_dtype)s->dtype;
     row->op = (weir_op)s->op;
     row->root = s->root;
+    row->pattern = s->collective == WEIR_COLL_SENDRECV ? &s->pattern : NULL;
     row->shape = shape_of(s, bytes);
     memset(row->primary, 0, sizeof row->primary);
     return check_room(s, row);
@@ -137,6 +141,10 @@ static void set_ranges(bench_sweep *s)
     s->roots = bench_collective_has_root(s->collective)
                    ? range_of(options->root, s->run->job->nranks)
                    : (range){-1, -1};
+    s->pattern_list = s->run->options->pattern ? s->run->options->pattern : "ring";
+    const int npatterns = bench_patterns_count(s->pattern_list, s->run->job->nranks);
+    s->patterns = (range){0, s->collective == WEIR_COLL_SENDRECV ? npatterns - 1 : 0};
+    s->pattern_index = 0;
     s->dtype = s->dtypes.first;
     s->op = s->ops.first;
     s->root = s->roots.first;
@@ -144,7 +152,7 @@ static void set_ranges(bench_sweep *s)
 
 static double count_combinations(const bench_sweep *s)
 {
-    const range all[] = {s->dtypes, s->ops, s->roots};
+    const range all[] = {s->dtypes, s->ops, s->roots, s->patterns};
     double count = s->run->options->cycles;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         count *= all[i].last - all[i].first + 1;
@@ -159,15 +167,25 @@ static int advance(int *value, range values)
     return more;
 }
 
-/* The next combination of type, operation, root and cycle; cycles change fastest. Returns 0 after
- * the last one. -N 0 repeats the first one until the program is stopped. */
+/* The next combination of type, operation, root, pattern and cycle; cycles change fastest. Returns
+ * 0 after the last one. -N 0 repeats the first one until the program is stopped. */
 static int next_combination(bench_sweep *s)
 {
     const int cycles = s->run->options->cycles;
     if (cycles == 0 || ++s->cycle < cycles)
         return 1;
     s->cycle = 0;
-    return advance(&s->root, s->roots) || advance(&s->op, s->ops) || advance(&s->dtype, s->dtypes);
+    return advance(&s->pattern_index, s->patterns) || advance(&s->root, s->roots) ||
+           advance(&s->op, s->ops) || advance(&s->dtype, s->dtypes);
+}
+
+/* Makes the pattern of the combination. */
+static void set_pattern(bench_sweep *s)
+{
+    const int nranks = s->run->job->nranks;
+    s->pattern = bench_pattern_at(s->pattern_list, nranks, s->pattern_index);
+    for (int rank = 0; rank < nranks; rank++)
+        s->sources[rank] = bench_pattern_source(&s->pattern, rank, nranks);
 }
 
 static void prepare_sweep(bench_sweep *s, const bench_buffers *buffers)
@@ -189,6 +207,8 @@ static void prepare_sweep(bench_sweep *s, const bench_buffers *buffers)
     s->trial.buffers = buffers;
     s->trial.candidates = s->candidates->list;
     s->trial.next_seed = &s->next_seed;
+    s->trial.pattern = &s->pattern;
+    s->trial.sources = s->sources;
     s->trial.determinism = run->options->determinism ? &s->report->determinism : NULL;
 }
 
@@ -253,6 +273,7 @@ static int next_walk(bench_sweep *s)
         bench_pace_begin(&s->pace, s->run, count_combinations(s),
                          s->rounds * s->lines[0].row.placements);
     s->is_walking = 1;
+    set_pattern(s);
     /* The walk starts with the smallest size. */
     s->step = -1;
     s->begun = s->ended = s->at = 0;
@@ -307,13 +328,15 @@ weir_status bench_sweep_open(const bench_run *run, const bench_buffers *buffers,
     const int rounds = bench_options_rounds(options);
     bench_sweep *s = calloc(1, sizeof *s);
     line *lines = calloc((size_t)rounds, sizeof *lines);
+    int *sources = calloc((size_t)run->job->nranks, sizeof *sources);
     weir_status status = WEIR_OK;
-    if (!s || !lines)
+    if (!s || !lines || !sources)
         status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for a row of results");
     status = bench_job_agree(run->job, status, "sweep");
     if (status != WEIR_OK) {
         free(s);
         free(lines);
+        free(sources);
         return status;
     }
     *sweep = s;
@@ -322,6 +345,7 @@ weir_status bench_sweep_open(const bench_run *run, const bench_buffers *buffers,
     s->report = report;
     s->rounds = rounds;
     s->lines = lines;
+    s->sources = sources;
     s->step = -1;
     s->trial.splits = &s->splits;
     prepare_sweep(s, buffers);
@@ -342,6 +366,7 @@ void bench_sweep_close(bench_sweep *s)
     for (int i = 0; i < s->rounds; i++)
         clear_line(&s->lines[i]);
     free(s->lines);
+    free(s->sources);
     bench_splits_close(&s->splits);
     free(s);
 }

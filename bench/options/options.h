@@ -122,6 +122,7 @@ typedef struct bench_options {
     int inject_slow_rank; /* 1 + the only rank that is slowed down; 0: all are */
     int backend, transport, mode, verify, buffers, counts; /* the enums above */
     const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan, *plan_dir;
+    const char *pattern; /* of sendrecv */
     size_t seed;
     bench_peer peers[BENCH_PEERS_MAX];
     int npeers;

@@ -7,6 +7,7 @@
 #include "bench/options/paths.h"
 #include "bench/options/peers.h"
 #include "bench/sizes/dist.h"
+#include "bench/sizes/pattern.h"
 #include "bench/sizes/shape.h"
 
 #include <errno.h>
@@ -201,6 +202,13 @@ static int check_files(const bench_options *options, weir_collective collective,
                             options->plan);
     if (bench_dist_parse(options->dist, &dist) != WEIR_OK)
         return bench_refuse(problem, "--dist %s: expected " BENCH_DIST_WORDS, options->dist);
+    if (options->pattern && collective != WEIR_COLL_SENDRECV)
+        return bench_refuse(problem,
+                            "--pattern %s: only bench_sendrecv and bench_p2p have patterns",
+                            options->pattern);
+    if (options->pattern && !bench_patterns_are_known(options->pattern))
+        return bench_refuse(problem, "--pattern %s: expected a list of " BENCH_PATTERN_WORDS,
+                            options->pattern);
     if (strcmp(options->dist, "spread:1") != 0 && collective != WEIR_COLL_ALLTOALLV)
         return bench_refuse(problem, "--dist %s: only bench_alltoallv has a distribution",
                             options->dist);

@@ -157,6 +157,11 @@ static const weiri_option rows[] = {
      .help = "registered: memory of the library, which peers map; unregistered: malloc'd or "
              "cudaMalloc'd memory, which peers cannot map (default: registered; aliases: weir, "
              "plain)"},
+    {0, "pattern", "KIND,...", &weiri_option_text, AT(pattern), .flags = SAME,
+     .manifest = "pattern",
+     .help = "bench_sendrecv and bench_p2p: who sends to whom: ring (rank r to r + 1); for each "
+             "pair alone pingpong, oneway or bothways; all at once shift (r to r + K, for each K) "
+             "or bisection (default: ring; bench_p2p: pingpong,oneway,bothways,shift,bisection)"},
     {0, "dist", "WORD[:VALUE]", &weiri_option_text, AT(dist), .initial = "spread:1", .flags = SAME,
      .manifest = "dist",
      .help = "traffic pattern of alltoallv: uniform; spread:X, from 0 (uniform) to 1 (in "

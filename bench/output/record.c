@@ -209,12 +209,15 @@ static void record_put_clocks(bench_record *record, const bench_clocks *clocks)
                      clocks->temperature_c);
 }
 
-/* alltoallv only; only weir reads counts in device memory. */
-static void record_put_splits(bench_record *record, const bench_run *run,
+/* alltoallv, and patterns of sendrecv; only weir reads counts in device memory. */
+static void record_put_splits(bench_record *record, const bench_run *run, const bench_row *row,
                               const bench_result *result)
 {
     int has_splits = run->collective == WEIR_COLL_ALLTOALLV;
-    bench_record_put(record, BENCH_COLUMN_DIST, has_splits ? run->options->dist : "");
+    bench_record_put(record, BENCH_COLUMN_DIST,
+                     has_splits                                                 ? run->options->dist
+                     : row->pattern && row->pattern->kind != BENCH_PATTERN_RING ? row->pattern->name
+                                                                                : "");
     bench_record_put(record, BENCH_COLUMN_COUNTS,
                      !has_splits                                                 ? ""
                      : result->peer || run->options->counts == BENCH_COUNTS_HOST ? "host"
@@ -233,7 +236,7 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
                            figures->busbw_gbs);
     record_put_checks(record, row, result);
     record_put_clocks(record, result->timed ? &result->clocks : &unread);
-    record_put_splits(record, run, result);
+    record_put_splits(record, run, row, result);
     bench_record_put_ceiling(record, figures->ceiling_pct);
     bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
     record_put_lateness(record, &result->late);

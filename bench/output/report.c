@@ -137,6 +137,7 @@ void bench_report_row(bench_report *report, bench_row *row)
     if (!report->tune) /* with that many candidates ratios are not readable */
         bench_ratios_row(&report->ratios, row);
     bench_ceiling_row(&report->ceiling, row);
+    bench_matrix_row(&report->matrix, row);
     bench_tune_row(report->tune, row);
     bench_remarks_row(stdout, run, report->infos, row);
     bench_interval_row(&report->intervals, row);
@@ -159,6 +160,7 @@ void bench_report_end(bench_report *report)
     bench_ratios_end(&report->ratios);
     bench_interval_end(&report->intervals, run->job);
     bench_ceiling_end(&report->ceiling, stdout);
+    bench_matrix_end(&report->matrix, stdout, run, report->infos);
     bench_remarks_determinism(stdout, &report->determinism);
     write_cost(report);
     if (run->options->memory_report)
@@ -191,6 +193,7 @@ weir_status bench_report_close(bench_report *report)
     if (report->infos && status == WEIR_OK) /* again, with the warnings of the run */
         status = bench_manifest_write(report->run, report->infos, report->is_complete);
     free(report->infos);
+    bench_matrix_close(&report->matrix);
     status = status != WEIR_OK ? status : json;
     status = bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");
     weir_status output = bench_report_check_output(report);

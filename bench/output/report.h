@@ -5,6 +5,7 @@
 #include "bench/output/ceiling.h"
 #include "bench/output/csv.h"
 #include "bench/output/json_report.h"
+#include "bench/output/matrix.h"
 #include "bench/output/table.h"
 #include "bench/output/tune.h"
 
@@ -15,6 +16,7 @@ typedef struct bench_report {
     bench_json_report json;
     bench_ratios ratios;
     bench_ceiling ceiling;
+    bench_matrix matrix;
     bench_interval_count intervals;
     bench_rank_info *infos;        /* on rank 0, once the header is written; owned */
     bench_tune *tune;              /* NULL without --tune */

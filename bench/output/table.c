@@ -111,6 +111,11 @@ static void write_half(bench_table *table, const bench_result *result)
 
 void bench_table_row(bench_table *table, const bench_row *row)
 {
+    if (row->pattern && strcmp(row->pattern->name, table->pattern) != 0) {
+        snprintf(table->pattern, sizeof table->pattern, "%s", row->pattern->name);
+        if (table->run->options->pattern)
+            fprintf(table->out, "# Pattern: %s\n", table->pattern);
+    }
     fprintf(table->out, "%12zu  %12zu  %8s  %6s  %6d", row->shape.bytes, row->shape.count,
             weir_dtype_name(row->dtype), bench_row_op_name(row), row->root);
     for (int i = 0; i < BENCH_PLACEMENTS; i++)

@@ -14,6 +14,7 @@ typedef struct bench_table {
     long failed;      /* number of wrong results */
     double busbw_sum; /* of the rows' right halves */
     long busbw_count;
+    char pattern[40]; /* of sendrecv, of the row before */
 } bench_table;
 
 void bench_table_begin(bench_table *table, FILE *out, const bench_run *run);

@@ -7,6 +7,7 @@
 
 #include "bench/gpu/clocks.h"
 #include "bench/options/options.h"
+#include "bench/sizes/pattern.h"
 #include "bench/sizes/shape.h"
 #include "bench/statistics/lateness.h"
 #include "bench/statistics/stats.h"
@@ -77,7 +78,8 @@ typedef struct bench_row {
     weir_collective collective;
     weir_dtype dtype;
     weir_op op;
-    int root; /* -1: the collective has none */
+    int root;                     /* -1: the collective has none */
+    const bench_pattern *pattern; /* of sendrecv; else NULL */
     int nranks;
     bench_shape shape;
     int placements; /* 2; 1 if the collective has no in-place form */

@@ -16,6 +16,7 @@ static void describe_data(bench_trial *trial)
         .count = row->shape.count,
         .in_place = trial->in_place,
         .exact = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0,
+        .sources = trial->sources,
     };
 }
 
@@ -24,20 +25,30 @@ int bench_trial_has_steps(const bench_trial *trial)
     return trial->row->collective == WEIR_COLL_ALLTOALLV && trial->splits->dist->nsteps > 1;
 }
 
+/* The peers of sendrecv. */
+static void aim(bench_trial *trial)
+{
+    const int rank = trial->job->rank, nranks = trial->job->nranks;
+    weir_call *call = &trial->operation.call;
+    if (trial->row->collective != WEIR_COLL_SENDRECV)
+        return;
+    call->destination = bench_pattern_destination(trial->pattern, rank, nranks);
+    call->source = bench_pattern_source(trial->pattern, rank, nranks);
+    trial->turns = 0;
+}
+
 static void describe_operation(bench_trial *trial)
 {
     const weirv_case *data = &trial->data;
     const bench_shape *shape = &trial->row->shape;
     size_t element_bytes = weir_dtype_bytes(data->dtype);
-    const int rank = trial->job->rank, nranks = trial->job->nranks;
     trial->operation = (bench_operation){.call = WEIR_CALL_INIT, .in_place = data->in_place};
     weir_call *call = &trial->operation.call;
     call->collective = data->collective;
     call->dtype = data->dtype;
     call->op = data->op;
     call->root = data->root;
-    call->destination = (rank + 1) % nranks; /* sendrecv: around a ring */
-    call->source = (rank + nranks - 1) % nranks;
+    aim(trial);
     call->in = trial->layout.in;
     call->out = trial->layout.out;
     call->count = data->count;
@@ -55,9 +66,22 @@ void bench_trial_set_step(bench_trial *trial, int step)
     bench_splits_point(trial->splits, step, &trial->data, &trial->operation);
 }
 
+/* In a ping-pong, the ranks of the pair send in turn; both send in a checked call. */
+static void take_turn(bench_trial *trial)
+{
+    const bench_pattern *pattern = trial->pattern;
+    weir_call *call = &trial->operation.call;
+    const int sender = trial->turns++ % 2 ? pattern->second : pattern->first;
+    const int peer = bench_pattern_source(pattern, trial->job->rank, trial->job->nranks);
+    call->destination = trial->job->rank == sender ? peer : -1;
+    call->source = trial->job->rank == sender ? -1 : peer;
+}
+
 void bench_trial_next(bench_trial *trial)
 {
     bench_cold_next(trial);
+    if (trial->pattern && trial->pattern->kind == BENCH_PATTERN_PINGPONG)
+        take_turn(trial);
     if (bench_trial_has_steps(trial))
         bench_trial_set_step(trial, bench_splits_after(trial->splits, trial->splits->step, 1));
 }
@@ -84,6 +108,7 @@ weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *candidat
 {
     size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
     bench_job_phase_bytes(trial->job, "new data", trial->row->shape.bytes);
+    aim(trial);
     trial->operands = candidate->operands ? candidate->operands : &trial->buffers->operands;
     bench_cold_reset(trial);
     if (trial->in_place)

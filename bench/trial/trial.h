@@ -8,6 +8,7 @@
 
 #include "bench/candidate/candidate.h"
 #include "bench/job/buffers.h"
+#include "bench/sizes/pattern.h"
 #include "bench/statistics/result.h"
 #include "bench/trial/series.h"
 #include "bench/trial/splits.h"
@@ -38,6 +39,9 @@ typedef struct bench_trial {
     uint64_t *next_seed;            /* the run's counter: no two fills have the same data */
     bench_determinism *determinism; /* the run's findings; NULL without --determinism */
     bench_splits *splits;           /* the run's, for alltoallv */
+    const bench_pattern *pattern;   /* of sendrecv */
+    const int *sources;             /* of each rank in it; -1: none */
+    int turns;                      /* operations since the data were new; pingpong only */
 } bench_trial;
 
 #endif

@@ -52,6 +52,7 @@ enum { MPI_SUCCESS = 0, MPI_MAX_ERROR_STRING = 512, MPI_MAX_LIBRARY_VERSION_STRI
 #define MPI_MIN weiri_mpi.MIN
 #define MPI_IN_PLACE ((void *)weiri_mpi.IN_PLACE)
 #define MPI_STATUS_IGNORE ((MPI_Status *)weiri_mpi.STATUS_IGNORE)
+#define MPI_PROC_NULL ((int)weiri_mpi.PROC_NULL)
 #define MPI_THREAD_FUNNELED ((int)weiri_mpi.THREAD_FUNNELED)
 #define MPI_ERR_ARG ((int)weiri_mpi.ERR_ARG)
 #define MPI_ERR_NO_MEM ((int)weiri_mpi.ERR_NO_MEM)

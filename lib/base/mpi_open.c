@@ -66,6 +66,7 @@ static const mpi_constant mpi_constants[] = {
     CONSTANT(MIN, 0x22, 0x58000002, "ompi_mpi_op_min"),
     CONSTANT(IN_PLACE, 1, -1, NULL),
     CONSTANT(STATUS_IGNORE, 0, 1, NULL),
+    CONSTANT(PROC_NULL, -3, -1, NULL), /* Open MPI's is -2 */
     CONSTANT(ERR_ARG, 13, 12, NULL),
     CONSTANT(ERR_NO_MEM, 39, 34, NULL),
     CONSTANT(THREAD_FUNNELED, 1024, 1, NULL), /* Open MPI's is 1 as well */
@@ -140,8 +141,10 @@ static weir_status mpi_fill(void *handle, const char *path, mpi_abi abi, weir_mp
         }
         memcpy((char *)library + row->offset, &value, sizeof value);
     }
-    if (abi == ABI_OPENMPI)
+    if (abi == ABI_OPENMPI) {
         library->THREAD_FUNNELED = 1;
+        library->PROC_NULL = -2;
+    }
     return WEIR_OK;
 }
 

@@ -26,7 +26,7 @@ typedef intptr_t weir_mpi_handle;
     X(COMM_WORLD) X(ERRORS_RETURN) X(DATATYPE_NULL) X(BYTE) X(INT) X(INT8_T) X(UINT8_T) \
     X(UINT16_T) X(INT32_T) X(UINT32_T) X(INT64_T) X(UINT64_T) X(FLOAT) X(DOUBLE) \
     X(SUM) X(PROD) X(MAX) X(MIN) \
-    X(IN_PLACE) X(STATUS_IGNORE) X(THREAD_FUNNELED) X(ERR_ARG) X(ERR_NO_MEM)
+    X(IN_PLACE) X(STATUS_IGNORE) X(PROC_NULL) X(THREAD_FUNNELED) X(ERR_ARG) X(ERR_NO_MEM)
 /* clang-format on */
 
 /* X(name, arguments) for MPI_name, with the standard's arguments */

@@ -5,6 +5,7 @@
 
 #include "bench/trial/data.h"
 #include "bench/job/cache.h"
+#include "bench/sizes/pattern.h"
 #include "bench/sizes/dist.h"
 #include "bench/options/environment.h"
 #include "base/json.h"
@@ -682,6 +683,45 @@ TEST(a_faulty_record_fails_the_run_when_its_file_is_closed)
     }
     assert_non_null(strstr(job.note.text, "the column settings is written never or twice"));
     unlink(path);
+}
+
+/* In each pattern, sources and destinations are inverse, and the numbers of pairs are right. */
+TEST(patterns_of_sendrecv_have_all_pairs)
+{
+    static const char all[] = "pingpong,oneway,bothways,shift,bisection,ring";
+    for (int n = 2; n <= 7; n++) {
+        const int pairs = n * (n - 1) / 2, count = bench_patterns_count(all, n);
+        uint64_t seen[BENCH_PATTERNS] = {0};
+        assert_int_equal(count, 4 * pairs + n - 1 + 2);
+        for (int i = 0; i < count; i++) {
+            const bench_pattern pattern = bench_pattern_at(all, n, i);
+            int sent = 0;
+            for (int rank = 0; rank < n; rank++) {
+                const int to = bench_pattern_destination(&pattern, rank, n);
+                const int from = bench_pattern_source(&pattern, rank, n);
+                assert_true(to < 0 || bench_pattern_source(&pattern, to, n) == rank);
+                assert_true(from < 0 || bench_pattern_destination(&pattern, from, n) == rank);
+                assert_true(to != rank && from != rank);
+                if (to >= 0 && (pattern.kind != BENCH_PATTERN_PINGPONG || rank < to))
+                    seen[pattern.kind] |= UINT64_C(1) << (rank * n + to);
+                sent += to >= 0;
+            }
+            assert_int_equal(bench_pattern_has_all(&pattern, n), sent == n);
+        }
+        assert_int_equal(__builtin_popcountll(seen[BENCH_PATTERN_ONEWAY]), 2 * pairs);
+        assert_int_equal(__builtin_popcountll(seen[BENCH_PATTERN_BOTHWAYS]), 2 * pairs);
+        assert_int_equal(__builtin_popcountll(seen[BENCH_PATTERN_PINGPONG]), pairs);
+        assert_int_equal(__builtin_popcountll(seen[BENCH_PATTERN_SHIFT]), 2 * pairs);
+        assert_int_equal(__builtin_popcountll(seen[BENCH_PATTERN_BISECTION]), n / 2 * 2);
+    }
+    assert_string_equal(bench_pattern_at(all, 4, 0).name, "pingpong:0-1");
+    assert_string_equal(bench_pattern_at(all, 4, 6).name, "oneway:0-1");
+    assert_string_equal(bench_pattern_at(all, 4, 9).name, "oneway:1-0");
+    assert_string_equal(bench_pattern_at(all, 4, 25).name, "shift:2");
+    assert_int_equal(bench_patterns_count("oneway", 1), 0);
+    assert_true(bench_patterns_are_known("ring") && bench_patterns_are_known("shift,ring"));
+    assert_false(bench_patterns_are_known("") || bench_patterns_are_known("ring,") ||
+                 bench_patterns_are_known(",ring") || bench_patterns_are_known("rin"));
 }
 
 TEST(peers_are_known_by_their_kind)
