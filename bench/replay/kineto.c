@@ -24,7 +24,6 @@ typedef struct kineto_file {
     replay_torch *torch;
     replay_json json;
     int64_t base_ns, rank;
-    uint64_t calls, others; /* others: calls of process groups that record no parameters */
 } kineto_file;
 
 static int kineto_recognises(const char *head, size_t bytes)
@@ -115,7 +114,6 @@ static weir_status kineto_event_read(kineto_file *file, kineto_event *event)
         if (replay_json_is(json, "name")) {
             replay_json_next(json);
             snprintf(event->name, sizeof event->name, "%s", json->text);
-            file->others += !strncmp(event->name, "c10d::", 6);
             if (strcmp(event->name, "record_param_comms") != 0 && !is_kernel(event->name)) {
                 replay_json_leave(json);
                 return json->status;
@@ -139,7 +137,6 @@ static weir_status kineto_event_read(kineto_file *file, kineto_event *event)
                                          (double)event->duration_ns * 1e-9);
     if (strcmp(event->name, "record_param_comms") != 0)
         return WEIR_OK;
-    file->calls++;
     if (event->call.order < 0) {
         replay_note(file->reader, event->call.line,
                     "a call without a time, so its place among the "
@@ -196,12 +193,6 @@ static weir_status kineto_read(replay_reader *reader, replay_source *source)
         status = kineto_top(&file, event);
     if (status == WEIR_OK && file.json.fault)
         replay_note(reader, file.json.line, "%s: what follows is left out", file.json.fault);
-    if (status == WEIR_OK && !file.calls)
-        replay_note(reader, 0,
-                    file.others ? "PyTorch's profiler recorded no parameters of calls "
-                                  "(record_param_comms), as with gloo: left out; record a job over "
-                                  "NCCL"
-                                : "no calls in this trace of PyTorch's profiler");
     if (status == WEIR_OK)
         status = replay_torch_end(file.torch, file.rank);
     if (event)

@@ -2,6 +2,7 @@
 #include "bench/replay/torch.h"
 
 #include "base/error.h"
+#include "bench/replay/seats.h"
 
 #include <errno.h>
 #include <math.h>
@@ -206,6 +207,7 @@ static const struct torch_dtype {
     {"Half", "c10::Half", WEIR_HALF},
     {"Double", "double", WEIR_DOUBLE},
     {"Long", "long", WEIR_INT64},
+    {"Long", "long int", WEIR_INT64},
     {"Int", "int", WEIR_INT32},
     {"Char", "signed char", WEIR_INT8},
     {"Byte", "unsigned char", WEIR_UINT8},
@@ -443,19 +445,18 @@ static double kernel_time(const replay_torch *torch, int64_t id)
     return sum;
 }
 
-static int is_pair(const replay_call *call)
-{
-    return call->kind == REPLAY_SEND || call->kind == REPLAY_RECV;
-}
-
 weir_status replay_torch_end(replay_torch *torch, int64_t rank)
 {
     torch_kept *kept = torch->kept.entries;
     torch_member *members = torch->members.entries;
     const size_t count = torch->kept.count;
     weir_status status = WEIR_OK;
-    if (!count)
+    if (!count) {
+        replay_note(torch->reader, 0,
+                    "no calls with parameters (record_param_comms), which PyTorch records over "
+                    "NCCL, not over gloo");
         return WEIR_OK;
+    }
     if (rank >= 0 && torch->rank >= 0 && rank != torch->rank)
         return replay_fail(torch->reader, WEIR_ERR_INVALID, 0,
                            "the file says that it is of rank %lld, its calls that they are of rank "
@@ -465,6 +466,7 @@ weir_status replay_torch_end(replay_torch *torch, int64_t rank)
     if (rank < 0)
         return replay_fail(torch->reader, WEIR_ERR_INVALID, 0,
                            "neither the file nor its calls say of which rank it is");
+    const size_t first = rank < REPLAY_RANKS_MAX ? torch->reader->trace->ranks[rank].count : 0;
     qsort(kept, count, sizeof *kept, by_order);
     if (torch->kernels.count)
         qsort(torch->kernels.entries, torch->kernels.count, sizeof(torch_kernel), by_id);
@@ -475,15 +477,9 @@ weir_status replay_torch_end(replay_torch *torch, int64_t rank)
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         replay_call *call = &kept[i].call;
         call->duration_s = (float)kernel_time(torch, kept[i].id);
-        const int follows = i > 0 && is_pair(call) && is_pair(&kept[i - 1].call) &&
-                            kept[i - 1].call.comm == call->comm;
-        if (is_pair(call))
-            call->group = follows ? kept[i - 1].call.group : (int32_t)i;
-        if (follows)
-            replay_note(torch->reader, call->line,
-                        "the file does not say which sends and receives are of one group: those "
-                        "that follow each other in a communicator are");
         status = replay_add_call(torch->reader, call->line, (int)rank, call);
     }
+    if (status == WEIR_OK)
+        replay_join_pairs(torch->reader, (int)rank, first);
     return status;
 }

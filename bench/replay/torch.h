@@ -48,4 +48,9 @@ weir_status replay_torch_add(replay_torch *torch, const replay_torch_call *call)
 /* Says how long a kernel of the call with this id ran. */
 weir_status replay_torch_kernel(replay_torch *torch, int64_t id, double duration_s);
 
+/* Adds a call from the values of record_param_comms, and from the types of its inputs and outputs.
+ * Changes the texts. */
+weir_status replay_torch_add_values(replay_torch *torch, replay_torch_call *call, char *inputs,
+                                    char *input_types, char *outputs, char *output_types);
+
 #endif

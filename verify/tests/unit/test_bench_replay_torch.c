@@ -2,13 +2,10 @@
  * Recordings of PyTorch: what its profiler wrote reads as the calls that were made, in order of
  * time and not of the file; what it cut, and what no call can have, is left out with a note.
  */
-#include "bench/replay/read.h"
-#include "verify/tests/support/unit_test.h"
+#include "verify/tests/support/replay_samples.h"
 
 #include <math.h>
 #include <unistd.h>
-
-#define SAMPLES "verify/tests/formats/replay/"
 
 /* An event of the profiler: a call with these parameters, at a time in microseconds. */
 #define EVENT(ts, arguments)                                                                       \
@@ -26,56 +23,14 @@
     "1790857026000000000, \"traceEvents\": [\n"
 #define TAIL "{\"ph\": \"M\", \"name\": \"process_name\"}], \"traceName\": \"a\\\\b\\\"c\"}\n"
 
-static replay_trace *read_text(const char *text)
-{
-    replay_trace *trace = NULL;
-    if (replay_read_data("trace.json", text, strlen(text), &trace) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    return trace;
-}
-
-static void expect_note(const replay_trace *trace, const char *part, uint32_t line, uint64_t count)
-{
-    for (int i = 0; i < trace->nnotes; i++)
-        if (strstr(trace->notes[i].text, part)) {
-            assert_int_equal(trace->notes[i].line, line);
-            assert_int_equal(trace->notes[i].count, count);
-            return;
-        }
-    fail_msg("no note has \"%s\"", part);
-}
-
-static char *file_text(const char *path)
-{
-    static char text[1 << 16];
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
-
-/* Expects that a sample reads as the text of NAME.want. */
-static void expect_sample(const char *path, const char *want)
-{
-    replay_trace *trace = NULL;
-    char *text = NULL, *paths[] = {strdup(path)};
-    size_t bytes = 0;
-    if (replay_read(paths, 1, &trace) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    FILE *to = open_memstream(&text, &bytes);
-    assert_non_null(to);
-    assert_int_equal(replay_text_write(trace, to), 0);
-    fclose(to);
-    assert_string_equal(text, file_text(want));
-    replay_trace_free(trace);
-    free(paths[0]);
-    free(text);
-}
-
 TEST(what_the_profiler_wrote_reads_as_the_calls_that_were_made)
 {
     expect_sample(SAMPLES "torch-profiler", SAMPLES "torch-profiler.want");
+}
+
+TEST(what_the_observer_wrote_reads_as_the_calls_that_were_made)
+{
+    expect_sample(SAMPLES "torch-observer", SAMPLES "torch-observer.want");
 }
 
 TEST(packed_files_read_as_unpacked_ones)
@@ -112,6 +67,7 @@ TEST(packed_files_read_as_unpacked_ones)
 TEST(calls_are_in_order_of_time)
 {
     replay_trace *trace = read_text(
+        "trace.json",
         HEAD("0") EVENT("5099325691231.593", CALL("allreduce", "Float", "3", "3", ONE))
             EVENT("5099325691231.592", CALL("allreduce", "Float", "2", "2", ONE))
                 EVENT("5099325691230.7", CALL("_allgather_base", "Half", "1", "1", ONE))
@@ -132,6 +88,7 @@ TEST(calls_are_in_order_of_time)
 TEST(kernels_give_the_time_of_calls)
 {
     replay_trace *trace = read_text(
+        "trace.json",
         HEAD("0") "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": "
                   "\"ncclDevKernel_AllReduce_Sum_f32_RING_LL("
                   "ncclDevKernelArgsStorage<4096ul>)\", \"ts\": 9.5, \"dur\": 12.5, \"args\": "
@@ -148,6 +105,7 @@ TEST(kernels_give_the_time_of_calls)
 TEST(split_sizes_are_rows_and_truncated_ones_are_left_out)
 {
     replay_trace *trace = read_text(
+        "trace.json",
         HEAD("0") EVENT("1", CALL("all_to_allv", "Int", "12", "8",
                                   ONE ", \"In split size\": \"[3]\", \"Out split size\": \"[2]\""))
             EVENT("2", CALL("all_to_allv", "Int", "12", "12",
@@ -203,6 +161,7 @@ TEST(long_groups_are_found_by_stride_or_in_the_list_of_groups)
 TEST(impossible_calls_are_left_out_with_a_note)
 {
     replay_trace *trace = read_text(
+        "trace.json",
         HEAD("0") EVENT("1", CALL("allreduce", "Float", "1", "1", ONE))
             EVENT("2", CALL("allreduce", "ComplexFloat", "1", "1", ONE))
                 EVENT("3", CALL("allreduce", "Float", "-1", "1", ONE))
@@ -247,8 +206,8 @@ TEST(traces_without_usable_calls_say_why)
     static const struct {
         const char *text, *part;
     } cases[] = {
-        {HEAD("0") "{\"name\": \"c10d::allreduce_\", \"ts\": 1}," TAIL, "as with gloo"},
-        {HEAD("0") TAIL, "no calls in this trace"},
+        {HEAD("0") "{\"name\": \"c10d::allreduce_\", \"ts\": 1}," TAIL, "not over gloo"},
+        {HEAD("0") TAIL, "no calls with parameters"},
         {HEAD("1") EVENT("1", CALL("allreduce", "Float", "1", "1", ONE)) TAIL,
          "is of rank 1, its calls that they are of rank 0"},
         {"{\"schemaVersion\": 1, \"deviceProperties\": [], \"traceEvents\": [" EVENT(
