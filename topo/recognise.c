@@ -88,6 +88,14 @@ int weiri_topo_is_nccl_file(const char *path)
     return tag && tag_is(tag, "system");
 }
 
+/* The newest version of files that the library reads: hwloc 2.11 reads files of hwloc 3 as well,
+ * and 2.9 does not. */
+static int newest_readable(unsigned int api)
+{
+    const int own = (int)(api >> 16);
+    return own == 2 && api >= 0x20b00 ? 3 : own;
+}
+
 weir_status weiri_topo_check_recording(const char *xml_path)
 {
     char head[HEAD_BYTES + 1];
@@ -98,7 +106,7 @@ weir_status weiri_topo_check_recording(const char *xml_path)
     if (!tag || !tag_is(tag, "topology"))
         return refuse_other(xml_path, tag);
     const int newest = (int)(hwloc_get_api_version() >> 16);
-    if (version_of(tag) > newest)
+    if (version_of(tag) > newest_readable(hwloc_get_api_version()))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s: hwloc %d wrote this file, and weir uses hwloc %d, which cannot read "
                           "it; record the machine with weir-topo --save FILE, or with lstopo of "

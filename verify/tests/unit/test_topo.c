@@ -728,9 +728,9 @@ TEST(files_that_are_no_recordings_are_named)
         {"<systems><system/></systems>", "not a machine recorded as hwloc XML"},
         {"<!-- <system> --><html/>", "not a machine recorded as hwloc XML"},
         {"<!-- without an end <system>", "not a machine recorded as hwloc XML"},
-        {"<?xml version=\"1.0\"?><!DOCTYPE topology SYSTEM \"hwloc3.dtd\"><topology "
-         "version=\"3.0\">",
-         "hwloc 3 wrote this file"},
+        {"<?xml version=\"1.0\"?><!DOCTYPE topology SYSTEM \"hwloc4.dtd\"><topology "
+         "version=\"4.0\">",
+         "hwloc 4 wrote this file"},
         {"<topology\n version='10.1'>", "hwloc 10 wrote this file"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
