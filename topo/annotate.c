@@ -147,6 +147,27 @@ static void annotate_amd(hwloc_obj_t pci)
         add_info(pci, WEIRI_TOPO_INFO_MODEL, model);
 }
 
+/* What a link can do: the speed that both ends have, which an idle GPU lowers for a while, and the
+ * lanes that are in use. */
+static void annotate_pcie(hwloc_obj_t object, const struct hwloc_pcidev_attr_s *at)
+{
+    static const char *const files[] = {"max_link_speed", "../max_link_speed",
+                                        "current_link_width"};
+    char path[128], lines[3][64], text[96];
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.%x/%s", at->domain,
+                 at->bus, at->dev, at->func & 0xfu, files[i]);
+        if (!read_line(path, lines[i], sizeof lines[i]))
+            lines[i][0] = '\0';
+    }
+    const double own = strtod(lines[0], NULL), above = strtod(lines[1], NULL);
+    const char *speed = above > 0 && above < own ? lines[1] : lines[0];
+    if (own <= 0 || atoi(lines[2]) <= 0 || atoi(lines[2]) > 32)
+        return;
+    snprintf(text, sizeof text, "%s x%d", speed, atoi(lines[2]));
+    add_info(object, WEIRI_TOPO_INFO_PCIE, text);
+}
+
 void weiri_topo_annotate(hwloc_topology_t hwloc)
 {
     hwloc_obj_t object = NULL;
@@ -159,6 +180,7 @@ void weiri_topo_annotate(hwloc_topology_t hwloc)
     object = NULL;
     while ((object = hwloc_get_next_pcidev(hwloc, object))) {
         const struct hwloc_pcidev_attr_s *at = &object->attr->pcidev;
+        annotate_pcie(object, at);
         if (at->vendor_id == WEIRI_VENDOR_AMD && weiri_topo_amd_computes(amd_nodes, at))
             add_info(object, WEIRI_TOPO_INFO_COMPUTE, "1");
         if (weiri_topo_is_gpu(object) && at->vendor_id == WEIRI_VENDOR_NVIDIA)
@@ -166,4 +188,8 @@ void weiri_topo_annotate(hwloc_topology_t hwloc)
         else if (weiri_topo_is_gpu(object) && at->vendor_id == WEIRI_VENDOR_AMD)
             annotate_amd(object);
     }
+    object = NULL;
+    while ((object = hwloc_get_next_bridge(hwloc, object)))
+        if (object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI)
+            annotate_pcie(object, &object->attr->bridge.upstream.pci);
 }

@@ -14,8 +14,8 @@
 typedef struct topo_diff {
     const weiri_topo *a, *b;
     const char *name_a, *name_b;
-    int *gpus, *nics; /* of b by number in a; -1: missing in b */
-    int found;
+    int *gpus, *nics;    /* of b by number in a; -1: missing in b */
+    int found, is_mixed; /* 1: NCCL has described one of the two */
     FILE *out;
 } topo_diff;
 
@@ -109,7 +109,8 @@ static void diff_device(topo_diff *diff, const char *kind, int number, const wei
     snprintf(rest, room, ", address");
     diff_text(diff, what, a->pci, b->pci);
     snprintf(rest, room, ", model");
-    diff_text(diff, what, a->model, b->model);
+    if (!diff->is_mixed)
+        diff_text(diff, what, a->model, b->model);
     snprintf(rest, room, ", NUMA node");
     diff_number(diff, what, a->numa, b->numa);
     snprintf(rest, room, ", PCIe link%s",
@@ -238,17 +239,33 @@ static void diff_all(topo_diff *diff)
         fprintf(diff->out, "no difference between %s and %s\n", diff->name_a, diff->name_b);
 }
 
+static weir_status diff_machines(topo_diff *diff)
+{
+    diff->gpus = diff_pair(&diff->a->gpus, &diff->b->gpus);
+    diff->nics = diff_pair(&diff->a->nics, &diff->b->nics);
+    const int ready = diff->gpus && diff->nics;
+    if (ready)
+        diff_all(diff);
+    free(diff->gpus);
+    free(diff->nics);
+    return ready ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to compare two machines");
+}
+
 weir_status weiri_topo_diff(const weiri_topo *a, const char *name_a, const weiri_topo *b,
                             const char *name_b, FILE *out, int *found)
 {
     topo_diff diff = {.a = a, .b = b, .name_a = name_a, .name_b = name_b, .out = out};
-    diff.gpus = diff_pair(&a->gpus, &b->gpus);
-    diff.nics = diff_pair(&a->nics, &b->nics);
-    const int ready = diff.gpus && diff.nics;
-    if (ready)
-        diff_all(&diff);
-    free(diff.gpus);
-    free(diff.nics);
+    weiri_topo *view = NULL;
+    weir_status status = WEIR_OK;
+    diff.is_mixed = weiri_topo_is_nccl(a) != weiri_topo_is_nccl(b);
+    if (diff.is_mixed) {
+        const int is_a = weiri_topo_is_nccl(b);
+        status = weiri_topo_nccl_view(is_a ? a : b, &view);
+        *(is_a ? &diff.a : &diff.b) = view;
+    }
+    if (!status)
+        status = diff_machines(&diff);
+    weiri_topo_destroy(view);
     *found = diff.found;
-    return ready ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to compare two machines");
+    return status;
 }

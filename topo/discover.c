@@ -54,12 +54,14 @@ static weir_status find_usable(weiri_topo *topo)
     return WEIR_OK;
 }
 
-static weir_status read_tree(weiri_topo *topo)
+static weir_status read_tree(weiri_topo *topo, int ask_drivers)
 {
     int ncores = hwloc_get_nbobjs_by_type(topo->hwloc, HWLOC_OBJ_CORE);
     topo->core_type = ncores > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
     if (weiri_topo_is_live(topo))
         weiri_topo_annotate(topo->hwloc);
+    if (weiri_topo_is_live(topo) && ask_drivers)
+        weiri_topo_annotate_nvml(topo->hwloc);
     weir_status status = find_usable(topo);
     if (!status)
         status = weiri_topo_collect_devices(topo);
@@ -97,7 +99,7 @@ static weir_status load_tree(weiri_topo *topo, const topo_source *from)
                           "weir-topo --save FILE",
                           xml_path);
     if (hwloc_topology_load(topo->hwloc) == 0)
-        return read_tree(topo);
+        return read_tree(topo, from->ask_drivers);
     if (xml_path)
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s: hwloc cannot read all of it; record the machine again with "
@@ -178,6 +180,12 @@ void weiri_topo_destroy(weiri_topo *topo)
 int weiri_topo_is_live(const weiri_topo *topo)
 {
     return hwloc_topology_is_thissystem(topo->hwloc);
+}
+
+int weiri_topo_is_nccl(const weiri_topo *topo)
+{
+    return hwloc_obj_get_info_by_name(hwloc_get_root_obj(topo->hwloc), WEIRI_TOPO_INFO_SOURCE) !=
+           NULL;
 }
 
 static int count_usable(const weiri_topo *topo, hwloc_obj_type_t type)

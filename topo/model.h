@@ -41,6 +41,11 @@ enum { WEIRI_VENDOR_NVIDIA = 0x10de, WEIRI_VENDOR_AMD = 0x1002, WEIRI_VENDOR_INT
 #define WEIRI_TOPO_INFO_COMPUTE "WeirCompute"
 #define WEIRI_TOPO_INFO_LINK_GBITS "WeirLinkGbits"
 #define WEIRI_TOPO_INFO_LINK_STATE "WeirLinkState"
+#define WEIRI_TOPO_INFO_PCIE "WeirPCIe"     /* "32.0 GT/s PCIe x16": what the link can do */
+#define WEIRI_TOPO_INFO_SM "WeirSM"         /* of a GPU: "90", its compute capability */
+#define WEIRI_TOPO_INFO_LINKS "WeirLinks"   /* "nvlink 0000:f3:00.0 5 0x068000;", each link */
+#define WEIRI_TOPO_INFO_SWITCH "WeirSwitch" /* of a bridge: it stands for a whole switch */
+#define WEIRI_TOPO_INFO_SOURCE "WeirSource" /* of the machine: "NCCL" described it */
 
 /* Checks that a file is XML of hwloc in a version that the library reads. WEIR_ERR_INVALID: it is
  * not, with what it is instead, as far as its first tag shows. */
@@ -58,6 +63,15 @@ void weiri_topo_annotate(hwloc_topology_t hwloc);
 /* 1 if a folder of AMD's driver ("/sys/class/kfd/kfd/topology/nodes") lists the device as one that
  * computes for this process. */
 int weiri_topo_amd_computes(const char *folder, const struct hwloc_pcidev_attr_s *at);
+/* Adds what NVIDIA's driver (NVML) knows about GPUs: compute capability and links. Nothing if there
+ * is no driver. */
+void weiri_topo_annotate_nvml(hwloc_topology_t hwloc);
+/* GB/s of one NVLink in one direction, by the GPU's compute capability. Pure. */
+double weiri_nvlink_gbs(int capability);
+/* The machine as NCCL describes it, which has fewer facts. The caller destroys it. */
+weir_status weiri_topo_nccl_view(const weiri_topo *topo, weiri_topo **view);
+/* 1 if NCCL has described the machine. */
+int weiri_topo_is_nccl(const weiri_topo *topo);
 /* Fill topo->gpus, topo->nics; topo->nvlink_gbs. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_topo_collect_devices(weiri_topo *topo);
 weir_status weiri_topo_collect_nvlink(weiri_topo *topo);

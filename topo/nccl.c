@@ -6,6 +6,7 @@
  * node at best), caches, which hardware threads share a core, memory.
  */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,10 @@ static weir_status nccl_class(const weiri_xml *xml, int element, unsigned *class
 {
     const char *text = weiri_xml_value(xml, element, "class");
     if (!text)
-        return nccl_refuse(xml, element, "<pci> has no class");
+        return nccl_refuse(
+            xml, element,
+            "<pci> has no class: NCCL takes it from the machine that it runs on; add "
+            "one such as class=\"0x030200\" (a GPU) or 0x020000 (a NIC)");
     const char *digits = strncmp(text, "0x", 2) == 0 ? text + 2 : text;
     const size_t length = strspn(digits, "0123456789abcdefABCDEF");
     if (digits[length] || (length != 2 && length != 4 && length != 6))
@@ -197,11 +201,15 @@ static weir_status nccl_take_affinity(nccl_machine *machine, int element, hwloc_
     *cpus = hwloc_bitmap_alloc();
     if (!*cpus)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
-    if (!text || strspn(text, "0123456789abcdefABCDEF,") != strlen(text) ||
+    if (!text)
+        return nccl_refuse(xml, element,
+                           "<cpu> has no affinity: NCCL takes it from the machine that it runs on; "
+                           "add a mask of its hardware threads such as affinity=\"0000ffff\"");
+    if (strspn(text, "0123456789abcdefABCDEF,") != strlen(text) ||
         strlen(text) > AFFINITY_CPUS_MOST / 32 * 9)
         return nccl_refuse(xml, element,
                            "<cpu affinity=\"%.40s\">: expected a mask such as 0000ffff,ffffffff",
-                           text ? text : "");
+                           text);
     if (hwloc_bitmap_sscanf(*cpus, text) != 0 || hwloc_bitmap_iszero(*cpus))
         return nccl_refuse(xml, element, "<cpu affinity=\"%.40s\"> has no cpu", text);
     if (hwloc_bitmap_intersects(*cpus, machine->all))
@@ -281,7 +289,11 @@ static double nccl_link_gbs(const weiri_xml *xml, int gpu, int is_xgmi)
                : strncmp(name, "906", 3) == 0 || strncmp(name, "908", 3) == 0 ? 46
                                                                               : 50;
     }
-    const int capability = sm ? atoi(sm) : 0;
+    return weiri_nvlink_gbs(sm ? atoi(sm) : 0);
+}
+
+double weiri_nvlink_gbs(int capability)
+{
     return capability == 60                        ? 20
            : capability == 86 || capability == 89  ? 14.0625
            : capability >= 100 && capability < 120 ? 50
@@ -296,6 +308,9 @@ static int nccl_gpu_at(const nccl_machine *machine, const nccl_bus *bus)
     return -1;
 }
 
+/* What stands for an NVSwitch that a virtual machine does not see. */
+static const char hidden_switch[] = "fffffff:ffff:ff";
+
 /* Adds a link's bandwidth: to the other GPU, or to the switches. Links to processors, to GPUs that
  * the file does not list, and to the GPU itself are left out; the last are in files for virtual
  * machines, whose links lead to nobody. */
@@ -309,7 +324,9 @@ static weir_status nccl_take_link(nccl_machine *machine, int from, int gpu, int 
     weir_status status = nccl_number(xml, link, "count", 0, 1024, 1, &count);
     if (status)
         return status;
-    if (!nccl_read_bus(target, &bus))
+    if (target && strcmp(target, hidden_switch) == 0)
+        bus = (nccl_bus){UINT_MAX, 0xff, 0xff, 0xf};
+    else if (!nccl_read_bus(target, &bus))
         return nccl_refuse(xml, link,
                            "<%.20s target=\"%.40s\">: expected an address such as 0000:1b:00.0",
                            xml->elements[link].name, target ? target : "");

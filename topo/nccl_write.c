@@ -86,6 +86,40 @@ static void nccl_put_pci_attributes(nccl_writer *writer, const nccl_pci *pci, un
             (unsigned long)pci->vendor, (unsigned long)pci->device, pci->pcie_gbs);
 }
 
+/* Speed and lanes as the file has them. */
+static void nccl_put_pcie(nccl_writer *writer, int element)
+{
+    const weiri_xml *xml = &writer->machine->xml;
+    const char *speed = weiri_xml_value(xml, element, "link_speed");
+    const char *width = weiri_xml_value(xml, element, "link_width");
+    char text[64];
+    if (writer->machine->pcis[element].pcie_gbs <= 0)
+        return;
+    snprintf(text, sizeof text, "%.40s x%.10s", speed, width);
+    nccl_put_info(writer, WEIRI_TOPO_INFO_PCIE, text);
+}
+
+/* The links of a GPU as the file has them. */
+static void nccl_put_known_links(nccl_writer *writer, int gpu)
+{
+    const weiri_xml *xml = &writer->machine->xml;
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    for (int link = xml->elements[gpu].child; to && link >= 0; link = xml->elements[link].next) {
+        const char *target = weiri_xml_value(xml, link, "target");
+        const char *count = weiri_xml_value(xml, link, "count");
+        const char *class_id = weiri_xml_value(xml, link, "tclass");
+        if (strcmp(xml->elements[link].name, "nvlink") == 0 ||
+            strcmp(xml->elements[link].name, "xgmi") == 0)
+            fprintf(to, "%s %s %s %s;", xml->elements[link].name, target, count ? count : "1",
+                    class_id ? class_id : "0x068000");
+    }
+    if (to && fclose(to) == 0 && *text)
+        nccl_put_info(writer, WEIRI_TOPO_INFO_LINKS, text);
+    free(text);
+}
+
 static void nccl_put_bridge(nccl_writer *writer, int element, int is_host, int depth)
 {
     unsigned domain = 0, low = 0, high = 0;
@@ -97,6 +131,10 @@ static void nccl_put_bridge(nccl_writer *writer, int element, int is_host, int d
     if (!is_host)
         nccl_put_pci_attributes(writer, &writer->machine->pcis[element], 0x0604);
     fputs(">\n", writer->to);
+    if (!is_host) {
+        nccl_put_info(writer, WEIRI_TOPO_INFO_SWITCH, "1");
+        nccl_put_pcie(writer, element);
+    }
 }
 
 /* 1 if no other GPU of the file has this number: in dumps of processes that each see one GPU all
@@ -129,6 +167,9 @@ static void nccl_put_gpu(nccl_writer *writer, int element)
     else
         snprintf(text, sizeof text, "NVIDIA GPU sm_%.10s", sm ? sm : "unknown");
     nccl_put_info(writer, WEIRI_TOPO_INFO_MODEL, text);
+    if (sm)
+        nccl_put_info(writer, WEIRI_TOPO_INFO_SM, sm);
+    nccl_put_known_links(writer, gpu);
     if (gcn || !number || !nccl_has_own_number(writer->machine, number))
         return;
     snprintf(text, sizeof text, "cuda%.10s", number);
@@ -167,6 +208,7 @@ static void nccl_put_device(nccl_writer *writer, int element)
     const int is_known = pci->class_id >> 8 == 0x03 || pci->class_id >> 8 == 0x12;
     nccl_put_pci_attributes(writer, pci, pci->is_gpu && !is_known ? 0x1200 : pci->class_id);
     fputs(">\n", writer->to);
+    nccl_put_pcie(writer, element);
     if (pci->is_gpu)
         nccl_put_gpu(writer, element);
     const int nic = weiri_xml_find(xml, xml->elements[element].child, "nic");
@@ -204,6 +246,10 @@ static void nccl_put_pcis(nccl_writer *writer, int first, int depth)
 
 static void nccl_put_processor(nccl_writer *writer, int cpu)
 {
+    static const char *const facts[][2] = {{"arch", "Architecture"},
+                                           {"vendor", "CPUVendor"},
+                                           {"familyid", "CPUFamilyNumber"},
+                                           {"modelid", "CPUModelNumber"}};
     const weiri_xml *xml = &writer->machine->xml;
     const char *vendor = weiri_xml_value(xml, cpu, "vendor");
     const char *family = weiri_xml_value(xml, cpu, "familyid");
@@ -216,6 +262,9 @@ static void nccl_put_processor(nccl_writer *writer, int cpu)
              family ? " family " : "", family ? family : "", model ? " model " : "",
              model ? model : "");
     nccl_put_info(writer, "CPUModel", text);
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (weiri_xml_value(xml, cpu, facts[i][0]))
+            nccl_put_info(writer, facts[i][1], weiri_xml_value(xml, cpu, facts[i][0]));
 }
 
 static void nccl_put_cpu(nccl_writer *writer, int index)
@@ -289,6 +338,7 @@ static void nccl_write(const nccl_machine *machine, FILE *to)
     free(all);
     free(allowed);
     fputs(">\n", to);
+    nccl_put_info(&writer, WEIRI_TOPO_INFO_SOURCE, "NCCL");
     for (int i = 0; i < machine->ncpus; i++)
         nccl_put_cpu(&writer, i);
     fputs("</object>\n", to);

@@ -75,6 +75,10 @@ weir_status weiri_topo_load_any(const char *path, weiri_topo **topo);
 /* Records the machine as hwloc XML, without host name, addresses and serial numbers.
  * WEIR_ERR_INVALID: the file cannot be written. */
 weir_status weiri_topo_save(const weiri_topo *topo, const char *xml_path);
+/* Writes the machine for NCCL (NCCL_TOPO_FILE); map: a file that says how a virtual machine names
+ * its devices, which makes the file that machine's; NULL: none. WEIR_ERR_INVALID: the map is wrong,
+ * or the file cannot be written. */
+weir_status weiri_topo_save_nccl(const weiri_topo *topo, const char *map, const char *path);
 /* The name of a variable that is set and by which hwloc would describe another machine; NULL: none.
  * Static storage. */
 const char *weiri_topo_redirection(void);
@@ -159,7 +163,7 @@ weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, in
 weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, int nranks,
                                   FILE *out);
 /* Prints what differs between two machines, a line each, or that nothing does. found: the number of
- * differences. */
+ * differences. If NCCL has described one of them, only what NCCL knows is compared. */
 weir_status weiri_topo_diff(const weiri_topo *a, const char *name_a, const weiri_topo *b,
                             const char *name_b, FILE *out, int *found);
 /* Draws the hardware as an SVG file. Write errors stay in out's error flag. */

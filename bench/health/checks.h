@@ -26,6 +26,10 @@ typedef struct health_settings {
 void health_check_facts(health_report *report, const health_settings *settings,
                         const weiri_topo *topo);
 
+/* Whether the hardware is that of a recorded machine: a line for each difference. Errors: those of
+ * weiri_topo_load_any. */
+weir_status health_check_topology(health_report *report, const char *path, const weiri_topo *topo);
+
 /* Writes the versions of weir and of the GPU driver, as far as there is one. */
 void health_describe_versions(char *text, size_t bytes);
 

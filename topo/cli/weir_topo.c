@@ -22,6 +22,7 @@ typedef struct settings {
     int nranks;                         /* 0: as many as GPUs, else as usable cores */
     const char *diff_path, *diff_other; /* NULL: this machine */
     const char *xml_path, *nccl_path, *save_path, *measure_path, *nodes_path;
+    const char *nccl_out, *guest_map;
 } settings;
 
 #define OPTION(name, value, type, member)                                                          \
@@ -40,6 +41,10 @@ static const weiri_option rows[] = {
      .help = "say what differs between two recorded machines, or this machine and A"},
     {OPTION("save", "FILE", text, save_path),
      .help = "record the machine as hwloc XML, without names and addresses"},
+    {OPTION("write-nccl", "FILE", text, nccl_out), .help = "write the machine for NCCL_TOPO_FILE"},
+    {OPTION("guest", "MAP", text, guest_map),
+     .help = "with --write-nccl: for a virtual machine; a line of MAP is the PCI address of a "
+             "device on the host and in the guest, or numa HOST-NODE GUEST-NODE GUEST-CPUS"},
     {OPTION("nodes", "DIR", text, nodes_path),
      .help = "show the nodes of a job by kind; DIR has one record (--save) per node"},
     {OPTION("measure", "FILE", text, measure_path),
@@ -146,12 +151,28 @@ static void warn_of_redirection(void)
                 variable);
 }
 
+/* NCCL reads values of at most 253 characters. */
+static weir_status write_nccl(const settings *chosen, const weiri_topo *topo)
+{
+    enum { NCCL_THREADS_MOST = 253 / 9 * 32 };
+    weiri_topo_counts counts;
+    weiri_topo_count(topo, &counts);
+    if (counts.pus > NCCL_THREADS_MOST && !chosen->guest_map)
+        fprintf(stderr,
+                "weir-topo: warning: NCCL refuses a file with an affinity of more than %d hardware "
+                "threads; leave affinity=... out of the file, and NCCL asks the system\n",
+                NCCL_THREADS_MOST);
+    return weiri_topo_save_nccl(topo, chosen->guest_map, chosen->nccl_out);
+}
+
 static weir_status show(const settings *chosen)
 {
     if (chosen->nodes_path)
         return weiri_topo_print_kinds(chosen->nodes_path, stdout);
     if (chosen->xml_path && chosen->nccl_path)
         return weiri_fail(WEIR_ERR_INVALID, "--xml and --nccl: expected one of them");
+    if (chosen->guest_map && !chosen->nccl_out)
+        return weiri_fail(WEIR_ERR_INVALID, "--guest: it needs --write-nccl FILE");
     const char *path = chosen->xml_path ? chosen->xml_path : chosen->nccl_path;
     if (!path)
         warn_of_redirection();
@@ -165,6 +186,8 @@ static weir_status show(const settings *chosen)
     const char *source = path ? path : "this machine";
     if (chosen->save_path)
         status = weiri_topo_save(topo, chosen->save_path);
+    if (!status && chosen->nccl_out)
+        status = write_nccl(chosen, topo);
     if (!status && chosen->measure_path)
         status = measure(chosen, topo, nranks);
     else if (!status && chosen->svg)

@@ -23,6 +23,9 @@ static const weiri_option rows[] = {
      .help = "expect what --json FILE recorded on a good node"},
     {OPTION("tolerance", "PERCENT", percent, share), .high = 99, .initial = "20%",
      .help = "below the baseline's bandwidths"},
+    {OPTION("expect-topology", "FILE", text, topology),
+     .help = "fail if the hardware differs from a recorded machine (weir-topo --save, or NCCL's "
+             "file)"},
     {OPTION("models", "FILE", text, models),
      .help = "rules by hardware model, instead of the built-in ones"},
     {OPTION("peer", "PATH", text, peer),
@@ -71,6 +74,10 @@ static weir_status options_check(const check_options *options)
     const int has_rank = options->rank >= 0, has_hosts = options->hosts > 0;
     if (!options->fleet && (options->bisect || options->address || has_rank || has_hosts))
         return weiri_fail(WEIR_ERR_INVALID, "--bisect, --address, --rank and --nodes need --fleet");
+    if (options->fleet && options->topology)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "--expect-topology: it is for one node; run weir-check without --fleet "
+                          "on each");
     if ((has_rank || has_hosts) && !(options->address && has_rank && has_hosts))
         return weiri_fail(WEIR_ERR_INVALID, "--address, --rank and --nodes go together");
     return WEIR_OK;

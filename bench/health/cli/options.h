@@ -7,7 +7,7 @@
 typedef struct check_options {
     int help, version, fleet, bisect, quiet;
     int level; /* health_level */
-    const char *baseline, *models, *peer, *inject;
+    const char *baseline, *topology, *models, *peer, *inject;
     const char *json, *junit, *ctrf, *prometheus, *markdown;
     const char *address;                 /* of a fleet */
     int hosts, rank;                     /* of a fleet; 0 and -1: not given */

@@ -64,6 +64,12 @@ static weir_status check_node(const check_options *options, const health_setting
     weir_status status = weiri_topo_discover_full(&topo);
     if (status)
         return status;
+    if (options->topology)
+        status = health_check_topology(report, options->topology, topo);
+    if (status) {
+        weiri_topo_destroy(topo);
+        return status;
+    }
     health_counters *before = health_counters_read(topo);
     health_busy_look(report);
     health_check_facts(report, settings, topo);

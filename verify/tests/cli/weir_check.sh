@@ -56,6 +56,18 @@ check "Markdown begins with the verdict" eval 'head -n 1 "$scratch/a.md" | grep 
     check "a report can be written to standard output, before the table" eval \
     'ends_with 0 ./weir-check --quiet --json /dev/stdout && says "\"tool\": \"weir-check\"" && tail -n 1 "$out" | grep -q "^PASS"'
 
+# ------------------------------------------------------------------ the expected hardware
+./weir-topo --save "$scratch/here.xml" >"$scratch/topo.txt"
+check "the recorded hardware passes" eval \
+    'ends_with 0 ./weir-check --quiet --expect-topology "$scratch/here.xml" && says "^topology +0 += 0 +PASS"'
+check "other hardware than expected ends with 6, and each difference in words" eval \
+    'ends_with 6 ./weir-check --quiet --expect-topology topo/machines/4-gpu-1-nic.xml &&
+    says "^topology\.[0-9]+ .*MISSING .*GPU 2 \(cuda2, 0000:41:00.0\) is missing in this machine"'
+sed 's/<gpu/<gnu/; s/"0000/"000/' topo/machines/2-core.xml | head -c 300 >"$scratch/cut.xml"
+check "a file that is no machine is a usage error" eval \
+    'ends_with 2 ./weir-check --quiet --expect-topology "$scratch/cut.xml" && grep -q "cut.xml: .*weir-topo --save" "$err"'
+check "the hardware of a fleet is not compared" ends_with 2 ./weir-check --fleet --expect-topology "$scratch/here.xml"
+
 # ------------------------------------------------- what stand-ins of the benchmarks plant
 mkdir "$scratch/bin"
 cp ./weir-check "$scratch/bin"

@@ -283,6 +283,39 @@ run --nodes "$scratch/described"
 shows "--nodes reads files of NCCL as well" '^4 nodes of 2 kinds$' '^  3 x 16 cores, .* 2 GPUs .*: node1, node2, node3$'
 refuses 2 "unexpected word" --diff "$scratch/whole.nccl" "$scratch/whole.nccl" third
 
+# --write-nccl: NCCL's form of a recorded machine, and of this one.
+run --xml $machines/8-gpu-8-nic.xml --write-nccl "$scratch/written.nccl"
+run --diff $machines/8-gpu-8-nic.xml "$scratch/written.nccl"
+shows "--write-nccl: --diff finds no difference from the recording" '^no difference between '
+run --write-nccl "$scratch/here.nccl"
+run --diff "$scratch/here.nccl"
+shows "--write-nccl: --diff finds no difference from this machine" '^no difference between .* and this machine$'
+printf '%s\n' '0000:13:00.0 0000:05:00.0' 'numa 0 0 0-7' >"$scratch/map"
+run --xml $machines/8-gpu-8-nic.xml --write-nccl "$scratch/guest.nccl" --guest "$scratch/map"
+run --nccl "$scratch/guest.nccl"
+shows "--guest gives a GPU the guest's address" ' 8 cores, 1 NUMA node, 1 GPU, no NIC' '0000:05:00.0 .*63.0'
+echo '0000:13:00.1 0000:05:00.0' >"$scratch/map"
+refuses 2 "map:1: no GPU or NIC of the host" --xml $machines/8-gpu-8-nic.xml --write-nccl "$scratch/guest.nccl" \
+    --guest "$scratch/map"
+refuses 2 "map2: cannot read the map: No such file" --write-nccl "$scratch/guest.nccl" --guest "$scratch/map2"
+refuses 2 "needs --write-nccl" --guest "$scratch/map"
+refuses 2 "cannot write" --write-nccl "$scratch/none/x.nccl"
+
+# The driver's facts about GPUs: its library and the machine are simulated.
+if "${CC:-cc}" -shared -fPIC -o "$scratch/machine.so" verify/tests/support/hwloc_machine_standin.c -lhwloc -ldl \
+    2>"$scratch/err" && "${CC:-cc}" -shared -fPIC -DSTANDIN_ANY -o "$scratch/libnvidia-ml.so.1" \
+    verify/tests/support/nvml_standin.c 2>"$scratch/err"; then
+    STANDIN_MACHINE=$machines/4-gpu-1-nic.xml LD_LIBRARY_PATH=$scratch LD_PRELOAD=$scratch/machine.so \
+        "$program" --write-nccl "$scratch/driver.nccl" >"$scratch/out" 2>"$scratch/err"
+    status=1
+    [ "$(grep -c '<gpu dev="[0-3]" sm="90">' "$scratch/driver.nccl")" -eq 4 ] &&
+        [ "$(grep -c '<nvlink target="0000:ab:00.0" count="5" tclass="0x068000"/>' "$scratch/driver.nccl")" -eq 4 ] &&
+        [ "$(grep -c '<nvlink target="fffffff:ffff:ff" count="6" ' "$scratch/driver.nccl")" -eq 4 ] && status=0
+    check "--write-nccl has what the driver knows about GPUs" $status
+else
+    skip "--write-nccl has what the driver knows about GPUs" "no compiler, or no headers of hwloc"
+fi
+
 if command -v python3 >/dev/null 2>&1; then
     python3 $machines/recipe.py "$scratch"
     status=0

@@ -8,6 +8,9 @@
  *   STANDIN_FAILS       initialization fails
  *   STANDIN_BARE        the library has no functions
  *   STANDIN_LOST        the library does not know the GPU
+ *   STANDIN_ANY         a GPU is at every address
+ *
+ * Its NVLinks 0 to 4 lead to an NVSwitch, 6 to 11 to one that is not visible; link 5 is down.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,18 @@
 enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, NO_DRIVER = 9 };
 enum { IDLE = 0x1, ADMINISTRATOR = 0x2, POWER_CAP = 0x4, HEAT = 0x20 };
 
+#ifdef STANDIN_ANY
+#define IS_GPU(bus) (*(bus) != '\0')
+#else
+#define IS_GPU(bus) (strcmp(bus, "0000:5a:00.0") == 0)
+#endif
 static int gpu;
+
+typedef struct pci_info {
+    char old_bus[16];
+    unsigned domain, bus, device, ids, subsystem_ids;
+    char bus_id[32];
+} pci_info;
 
 EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlShutdown(void);
@@ -32,6 +46,9 @@ EXPORT int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *mw);
 EXPORT int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius);
 EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons);
 EXPORT int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons);
+EXPORT int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor);
+EXPORT int nvmlDeviceGetNvLinkState(void *device, unsigned link, int *is_active);
+EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, pci_info *end);
 
 #ifndef STANDIN_BARE
 
@@ -72,7 +89,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device)
 #ifdef STANDIN_LOST
     return NOT_FOUND;
 #else
-    return strcmp(bus, "0000:5a:00.0") == 0 ? OK : NOT_FOUND;
+    return IS_GPU(bus) ? OK : NOT_FOUND;
 #endif
 }
 
@@ -114,6 +131,26 @@ int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius)
 {
     *celsius = is_held_down() ? 88 : 51;
     return device == &gpu && sensor == 0 ? OK : NOT_FOUND;
+}
+
+int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor)
+{
+    *major = 9;
+    *minor = 0;
+    return device == &gpu ? OK : NOT_FOUND;
+}
+
+int nvmlDeviceGetNvLinkState(void *device, unsigned link, int *is_active)
+{
+    *is_active = link != 5;
+    return device == &gpu && link < 12 ? OK : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, pci_info *end)
+{
+    memset(end, 0, sizeof *end);
+    snprintf(end->bus_id, sizeof end->bus_id, "%s", link < 5 ? "00000000:AB:00.0" : "");
+    return device == &gpu ? OK : NOT_FOUND;
 }
 
 #ifndef STANDIN_LACKS

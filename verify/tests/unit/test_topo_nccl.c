@@ -238,7 +238,8 @@ TEST(what_is_not_a_description_of_nccl_is_refused_with_its_line)
         {"<system>\n<cpu numaid=\"x\" affinity=\"f\"/></system>", ":2: <cpu numaid=\"x\">"},
         {"<system>\n<cpu numaid=\"a\nb\" affinity=\"f\"/></system>",
          ":2: <cpu numaid=\"a\\x0ab\">"},
-        {"<system>\n<cpu numaid=\"0\"/></system>", ":2: <cpu affinity=\"\">"},
+        {"<system>\n<cpu numaid=\"0\"/></system>", ":2: <cpu> has no affinity: NCCL takes it from"},
+        {"<system>\n<cpu numaid=\"0\" affinity=\"\"/></system>", ":2: <cpu affinity=\"\"> has no"},
         {"<system>\n<cpu numaid=\"0\" affinity=\"0,0\"/></system>",
          ":2: <cpu affinity=\"0,0\"> has no cpu"},
         {"<system>\n<cpu numaid=\"0\" affinity=\"zz\"/></system>", ":2: <cpu affinity=\"zz\">"},
@@ -397,6 +398,170 @@ TEST(machines_of_another_kind_are_compared)
     free(text);
     weiri_topo_destroy(a);
     weiri_topo_destroy(b);
+}
+
+/* ----------------------------------------------------------------- written files */
+
+/* Writes the machine for NCCL and returns the text, which the caller frees. */
+static char *write_nccl(const weiri_topo *topo, const char *map, weir_status expected)
+{
+    char path[32], map_path[32] = "", *text = calloc(1, 1 << 16);
+    assert_non_null(text);
+    test_file_temporary("", 0, path);
+    if (map)
+        test_file_temporary(map, strlen(map), map_path);
+    const weir_status status = weiri_topo_save_nccl(topo, map ? map_path : NULL, path);
+    if (status != expected)
+        fail_msg("%d: %s", status, weir_last_error());
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    text[fread(text, 1, (1 << 16) - 1, file)] = '\0';
+    fclose(file);
+    unlink(path);
+    if (map)
+        unlink(map_path);
+    return text;
+}
+
+static void expect_text(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("expected '%s' in:\n%s", part, text);
+}
+
+TEST(what_is_written_for_nccl_is_read_back_as_the_machine_that_it_was)
+{
+    weiri_topo *topo = load_fixture(&whole);
+    char *text = write_nccl(topo, NULL, WEIR_OK);
+    weiri_topo *again = load_text(text);
+    int found = -1;
+    assert_int_equal(weiri_topo_diff(topo, "A", again, "B", stderr, &found), WEIR_OK);
+    assert_int_equal(found, 0);
+    char digest_a[WEIRI_TOPO_DIGEST_BYTES], digest_b[WEIRI_TOPO_DIGEST_BYTES];
+    weiri_topo_digest(topo, digest_a);
+    weiri_topo_digest(again, digest_b);
+    assert_string_equal(digest_a, digest_b);
+    expect_text(text, "<cpu numaid=\"1\" affinity=\"ffffffff,00000000\" arch=\"x86_64\" "
+                      "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">");
+    expect_text(text, "<nvlink target=\"0000:f4:00.0\" count=\"13\" tclass=\"0x068000\"/>");
+    free(text);
+    weiri_topo_destroy(topo);
+    weiri_topo_destroy(again);
+}
+
+/* Through hwloc's own recording as well, which keeps what NCCL needs. */
+TEST(a_recording_is_written_for_nccl)
+{
+    weiri_topo *topo = NULL;
+    assert_int_equal(weiri_topo_load("topo/machines/8-gpu-8-nic.xml", &topo), WEIR_OK);
+    char *text = write_nccl(topo, NULL, WEIR_OK);
+    expect_text(text,
+                "<pci busid=\"0000:10:01.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" "
+                "link_width=\"16\">\n<pci busid=\"0000:12:00.0\" class=\"0x020700\"");
+    expect_text(text, "<gpu dev=\"0\" sm=\"90\">\n<nvlink target=\"fffffff:ffff:ff\" count=\"18\" "
+                      "tclass=\"0x068000\"/>");
+    expect_text(text, "<net name=\"mlx5_0\" port=\"1\" speed=\"400000\"/>");
+    weiri_topo *again = load_text(text);
+    assert_true(weiri_topo_nvlink_gbs(again, 0, 7) == 450);
+    assert_int_equal(weiri_topo_gpu_nic(again, 0, 0), WEIRI_TOPO_SAME_SWITCH);
+    int found = -1;
+    assert_int_equal(weiri_topo_diff(topo, "A", again, "B", stderr, &found), WEIR_OK);
+    assert_int_equal(found, 0);
+    free(text);
+    weiri_topo_destroy(topo);
+    weiri_topo_destroy(again);
+}
+
+#define MAP_NUMA "numa 0 0 0-15\nnuma 1 1 16-31 # the guest's\n"
+
+TEST(a_virtual_machine_gets_its_own_addresses_and_the_hosts_switches)
+{
+    weiri_topo *topo = load_fixture(&whole);
+    char *text = write_nccl(topo,
+                            MAP_NUMA "0000:11:00.0 0000:05:00.0\n12:00.0\t06:00.0\n"
+                                     "0000:41:00.0 0000:07:00.0\n\n",
+                            WEIR_OK);
+    expect_text(text, "<cpu numaid=\"0\" affinity=\"0000ffff\" ");
+    expect_text(text,
+                "<pci busid=\"ffff:ff:00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" "
+                "link_width=\"16\">\n<pci busid=\"0000:05:00.0\" class=\"0x030200\" "
+                "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"/>\n<pci "
+                "busid=\"0000:06:00.0\" class=\"0x020700\" ");
+    expect_text(text, "<cpu numaid=\"1\" affinity=\"ffff0000\" ");
+    expect_text(text, "<pci busid=\"ffff:ff:00.1\" ");
+    assert_null(strstr(text, "0000:11"));
+    assert_null(strstr(text, "<gpu"));
+    weiri_topo *guest = load_text(text);
+    weiri_topo_counts counts;
+    weiri_topo_count(guest, &counts);
+    assert_int_equal(counts.gpus, 2);
+    assert_int_equal(counts.nics, 1);
+    assert_int_equal(weiri_topo_gpu_nic(guest, 0, 0), WEIRI_TOPO_SAME_SWITCH);
+    assert_int_equal(weiri_topo_gpu_gpu(guest, 0, 1), WEIRI_TOPO_CROSS_NUMA);
+    free(text);
+    weiri_topo_destroy(topo);
+    weiri_topo_destroy(guest);
+}
+
+TEST(a_map_that_does_not_fit_the_host_is_refused_with_its_line)
+{
+    static const struct {
+        const char *map, *message;
+    } cases[] = {
+        {"", ":1: the map has no device"},
+        {"0000:11:00.0\n", ":1: expected two PCI addresses"},
+        {"# host guest\n0000:11:00.0 5:zz\n", ":2: expected two PCI addresses"},
+        {"0000:99:00.0 0000:05:00.0\n", ":1: no GPU or NIC of the host"},
+        {"0000:11:00.0 0000:05:00.0\n0000:12:00.0 0000:05:00.0\n",
+         ":2: an address that an earlier"},
+        {"0000:11:00.0 0000:05:00.0\n",
+         ":1: 0000:11:00.0 is on NUMA node 0 of the host: add a line"},
+        {"numa 0 0\n", ":1: expected numa HOST-NODE"},
+        {"numa 0 0 0-\n", ":1: the last word is no list"},
+        {"numa 0 0 -\n", ":1: the last word is no list"},
+        {"numa 0 0 1\nnuma 1 0 2\n", ":2: a node that an earlier line has"},
+        {"numa 0 99999 1\n", ":1: expected numa HOST-NODE"},
+    };
+    weiri_topo *topo = load_fixture(&whole);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        free(write_nccl(topo, cases[i].map, WEIR_ERR_INVALID));
+        expect_text(weir_last_error(), cases[i].message);
+    }
+    weiri_topo_destroy(topo);
+}
+
+TEST(a_machine_of_many_hardware_threads_is_written_and_read)
+{
+    enum { THREADS = 4096 };
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    for (int node = 0; node < 2; node++) {
+        fprintf(to, "%s<cpu numaid=\"%d\" affinity=\"", node ? "" : "<system version=\"1\">\n",
+                node);
+        for (int word = 0; word < THREADS / 32; word++)
+            fprintf(to, "%s%s", word ? "," : "", word % 2 == node ? "ffffffff" : "00000000");
+        fputs("\"/>\n", to);
+    }
+    fputs("</system>\n", to);
+    fclose(to);
+    weiri_topo *topo = load_text(text);
+    weiri_topo_counts counts;
+    weiri_topo_count(topo, &counts);
+    assert_int_equal(counts.pus, THREADS);
+    char *again = write_nccl(topo, NULL, WEIR_OK);
+    weiri_topo *read = load_text(again);
+    weiri_topo_count(read, &counts);
+    assert_int_equal(counts.pus, THREADS);
+    assert_int_equal(counts.numa_nodes, 2);
+    weiri_place place;
+    assert_int_equal(weiri_topo_place(read, 1, 2, &place), WEIR_OK);
+    assert_true(strlen(place.cpus) > 500); /* "0-31,64-95,..." */
+    weiri_place_free(&place);
+    free(again);
+    free(text);
+    weiri_topo_destroy(topo);
+    weiri_topo_destroy(read);
 }
 
 int main(void)
