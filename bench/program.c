@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { EXIT_WRONG = 1 }; /* wrong data, or a missed floor */
 
@@ -190,23 +189,17 @@ static int run_forked_rank(weir_boot *boot, void *argument)
 }
 
 /* No job can start. Rank 0 prints the line, if it has the problem, else the first other rank of
- * each node that has it. The launcher may end all ranks when the first ends, so the others give
- * rank 0 time to print, and the rank that has printed keeps its claim until they have seen it: for
- * a second of many sleeps, which last longer where ranks wait for a processor. */
+ * each node that has it. */
 static int end_without_job(const program *p, const char *problem)
 {
     const bench_launch *launch = p->launch;
-    enum { SLEEPS = 20 };
-    const struct timespec before = {.tv_nsec = 500000000}, after = {.tv_nsec = 1000000000 / SLEEPS};
-    if (launch->rank != 0)
-        nanosleep(&before, NULL);
-    int first = !launch->variable || bench_setup_claim_refusal();
+    int first = !launch->variable || bench_setup_claim_refusal(launch->rank == 0);
     p->run->job->rank = first ? 0 : launch->rank;
     int code = end_early(p, problem);
     if (launch->is_refused)
         code = weir_status_exit_code(WEIR_ERR_SYSTEM);
-    for (int i = 0; launch->variable && i < SLEEPS; i++)
-        nanosleep(&after, NULL);
+    if (launch->variable)
+        bench_setup_hold_refusal();
     return code;
 }
 

@@ -85,7 +85,9 @@ static weir_status check_mpi_joined(bench_job *job, const bench_launch *launch,
 static weir_status connect_by_mpi(bench_job *job, const bench_launch *launch)
 {
     char pmix_job[256];
+    weiri_job_identity identity;
     const char *before = getenv("PMIX_NAMESPACE");
+    bench_launch_identity(&identity); /* before MPI_Init */
     snprintf(pmix_job, sizeof pmix_job, "%s", launch->variable && before ? before : "");
     bench_job_phase(job, "set-up: MPI_Init", 0);
     weir_status status = bench_mpi_start(&job->mpi);
@@ -162,6 +164,7 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     memset(job, 0, sizeof *job);
     job->program = program;
     job->launcher = launch->launcher;
+    job->no_mpi = launch->no_mpi;
     job->rank = launch->rank;
     job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_config_timeout_ms();
     snprintf(timeout_ms, sizeof timeout_ms, "%d", job->timeout_ms);
@@ -177,8 +180,13 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     if (status == WEIR_OK)
         status = take_ranks(job);
     if (status != WEIR_OK) {
-        print_failure(job, "bootstrap");
+        /* Ranks that MPI has not joined have the same failure. */
+        const int is_apart = job->launcher == BENCH_LAUNCHER_MPI && job->nranks == 0;
+        if (!is_apart || bench_setup_claim_refusal(launch->rank == 0))
+            print_failure(job, "bootstrap");
         bench_mpi_end(job->mpi);
+        if (is_apart)
+            bench_setup_hold_refusal();
     }
     job->setup_ms += weiri_clock_s() * 1e3;
     return status;

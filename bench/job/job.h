@@ -17,7 +17,8 @@
 typedef struct bench_job {
     const char *program; /* "bench_allreduce" */
     bench_launcher launcher;
-    bench_mpi *mpi; /* NULL: another launcher */
+    bench_mpi *mpi;     /* NULL: another launcher */
+    const char *no_mpi; /* why a launcher of MPI has none; else empty */
     int rank, nranks, local_rank, local_nranks, nnodes;
     int cpu_rank, cpu_nranks; /* among the ranks of this kernel that may run on the same cpus */
     int has_common_cpus;      /* 1: these are all ranks of this kernel, and more than one */

@@ -5,6 +5,7 @@
 #include "base/launchers.h"
 #include "base/mpi_open.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,13 +189,22 @@ bench_launch bench_launch_of_fork(const bench_launch *launch, weir_boot *boot)
     return forked;
 }
 
-void bench_launch_identity(weiri_job_identity *identity)
+static weiri_job_identity launch_known_identity;
+
+static void launch_find_identity(void)
 {
     int row = 0;
     while (row < weiri_nlaunchers && !weiri_launcher_applies(&weiri_launchers[row]))
         row++;
     const int has_launcher = row < weiri_nlaunchers && !launch_is_forked;
-    weiri_job_identity_find(has_launcher ? &weiri_launchers[row] : NULL, identity);
+    weiri_job_identity_find(has_launcher ? &weiri_launchers[row] : NULL, &launch_known_identity);
+}
+
+void bench_launch_identity(weiri_job_identity *identity)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, launch_find_identity);
+    *identity = launch_known_identity;
 }
 
 int bench_launch_fork(const char *program, int nranks, int (*body)(weir_boot *boot, void *argument),

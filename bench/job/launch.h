@@ -41,7 +41,8 @@ int bench_launch_check_ngpus(const bench_launch *launch, const bench_options *op
 int bench_launch_check(const bench_launch *launch, bench_options *options, char *problem);
 /* The launch of a forked rank, from that of the process that forked it. Local. */
 bench_launch bench_launch_of_fork(const bench_launch *launch, weir_boot *boot);
-/* Finds what is the same in all ranks of this job on this node and differs between jobs. Local. */
+/* Finds what is the same in all ranks of this job on this node and differs between jobs. The first
+ * call decides: MPI_Init may change the launcher's variables. Local. */
 void bench_launch_identity(weiri_job_identity *identity);
 /* Forks nranks ranks and runs body in each. Reports ranks that a signal ended on standard error.
  * Local; blocks until all have ended. Returns the program's exit code: the highest of the ranks'

@@ -271,7 +271,18 @@ int bench_setup_is_collected(void)
     return fd >= 0;
 }
 
-int bench_setup_claim_refusal(void)
+int bench_setup_claim_refusal(int is_first)
 {
+    const struct timespec half = {.tv_nsec = 500000000};
+    if (!is_first)
+        nanosleep(&half, NULL);
     return setup_open(refusal_name, bind) >= 0 || errno != EADDRINUSE; /* bound until the end */
+}
+
+void bench_setup_hold_refusal(void)
+{
+    enum { SLEEPS = 20 };
+    const struct timespec pause = {.tv_nsec = 1000000000 / SLEEPS};
+    for (int i = 0; i < SLEEPS; i++)
+        nanosleep(&pause, NULL);
 }

@@ -79,7 +79,11 @@ int bench_setup_is_reporting(void);
 /* Returns 1 if a rank of this node collects states: the job cannot go on. Local. */
 int bench_setup_is_collected(void);
 /* Claims the line that reports why no job can start, until this process ends. Returns 1, or 0 if
- * another rank of this node has claimed it. Local. */
-int bench_setup_claim_refusal(void);
+ * another rank of this node has claimed it. The launcher may end all ranks when the first ends, so
+ * ranks other than rank 0 wait half a second before they claim the line. Local. */
+int bench_setup_claim_refusal(int is_first);
+/* Keeps the claim until the other ranks of this node have seen it: for a second of many sleeps,
+ * which last longer where ranks wait for a processor. */
+void bench_setup_hold_refusal(void);
 
 #endif

@@ -116,12 +116,14 @@ static const char *rank_time(const bench_options *options)
 static void write_mpi(FILE *out, const bench_job *job)
 {
     char version[256];
+    const char *reason = job->no_mpi ? job->no_mpi : "";
     bench_mpi_version(job->mpi, version, sizeof version);
     if (job->mpi)
         fprintf(out, "# MPI: %.*s (%s ABI, %s)\n", (int)strcspn(version, ",\n"), version,
                 weiri_mpi_abi(), weiri_mpi_file());
     else
-        fprintf(out, "# Launcher: %s; no MPI\n", bench_launcher_name(job->launcher));
+        fprintf(out, "# Launcher: %s; no MPI%s%s\n", bench_launcher_name(job->launcher),
+                *reason ? ": " : "", reason);
 }
 
 /* CUDA's version 13010 is 13.1. */

@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/job_identity.h"
+#include "base/log.h"
 #include "base/mpi_names.h"
 
 #include <dlfcn.h>
@@ -265,33 +266,27 @@ static weir_status mpi_try_prefix(const weiri_launcher_row *row, const char *pre
     return status;
 }
 
-/* The folder above the one of the launcher's program. Returns 0 if it cannot be found. */
-static int mpi_launcher_prefix(const weiri_launcher_row *row, char prefix[PATH_MAX])
+/* The folder above the one of the launcher's program; empty if it cannot be found. */
+static void mpi_launcher_prefix(const weiri_launcher_row *row, char prefix[PATH_MAX])
 {
     weiri_job_identity identity;
     char link[40];
     weiri_job_identity_find(row, &identity);
     snprintf(link, sizeof link, "/proc/%d/exe", identity.launcher);
     const ssize_t length = identity.launcher ? readlink(link, prefix, PATH_MAX - 1) : -1;
-    if (length <= 0)
-        return 0;
-    prefix[length] = '\0';
+    prefix[length > 0 ? length : 0] = '\0';
     for (int i = 0; i < 2; i++) {
         char *slash = strrchr(prefix, '/');
-        if (!slash || slash == prefix)
-            return 0;
-        *slash = '\0';
+        *(slash ? slash : prefix) = '\0';
     }
-    return 1;
 }
 
-static weir_status mpi_search(const weiri_launcher_row *row)
+static weir_status mpi_search(const weiri_launcher_row *row, const char *prefix)
 {
     static const char *const roots[] = {"OPAL_PREFIX", "I_MPI_ROOT", "CRAY_MPICH_DIR", "MPI_HOME"};
     static const char *const names[] = {"libmpi.so.12", "libmpich.so.12", "libmpi.so.40",
                                         "libmpi_abi.so.1"};
-    char prefix[PATH_MAX];
-    if (mpi_launcher_prefix(row, prefix) && mpi_try_prefix(row, prefix) == WEIR_OK)
+    if (*prefix && mpi_try_prefix(row, prefix) == WEIR_OK)
         return WEIR_OK;
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
         if (weiri_launcher_variable(roots[i]) &&
@@ -308,15 +303,41 @@ static weir_status mpi_search(const weiri_launcher_row *row)
                                       : "libmpi.so.12 of MPICH or Intel MPI, or libmpi_abi.so.1");
 }
 
+/* A library of another installation than the launcher's may fail in MPI_Init, which ends the
+ * process. OPAL_PREFIX, which Open MPI's launchers set, is where a library would look for its
+ * parts. */
+static void mpi_note_foreign(const weiri_launcher_row *row, const char *prefix)
+{
+    char real[PATH_MAX];
+    const size_t length = strlen(prefix);
+    const char *parts = getenv("OPAL_PREFIX");
+    if (length == 0 || !realpath(opened.file, real) ||
+        (strncmp(real, prefix, length) == 0 && real[length] == '/'))
+        return;
+    if (parts && strcmp(parts, prefix) == 0)
+        unsetenv("OPAL_PREFIX");
+    if (weiri_launcher_number(row->rank) == 0)
+        weiri_log(WEIRI_LOG_WARN,
+                  "%s is of another installation than the launcher in %s/bin; if MPI_Init fails, "
+                  "name the launcher's library by WEIR_MPI_SO",
+                  opened.file, prefix);
+}
+
 static weir_status mpi_open_first(const weiri_launcher_row *row)
 {
     const char *named = weiri_env(WEIRI_ENV_MPI_SO);
-    mpi_mapped mapped = {.count = 0};
+    char prefix[PATH_MAX];
+    static mpi_mapped mapped; /* under the mutex */
     dl_iterate_phdr(mpi_note_mapped, &mapped);
     if (mapped.count > 1)
         return mpi_refuse_two(&mapped);
-    if (!named && mapped.count == 0)
-        return mpi_search(row);
+    mpi_launcher_prefix(row, prefix);
+    if (!named && mapped.count == 0) {
+        const weir_status status = mpi_search(row, prefix);
+        if (status == WEIR_OK)
+            mpi_note_foreign(row, prefix);
+        return status;
+    }
     /* One launcher serves several MPIs under Slurm and Flux, and with PMIx. */
     weiri_launcher_row lenient = *row;
     if (row->kind == WEIRI_LAUNCHER_PMIX || getenv("SLURM_STEP_ID") || getenv("FLUX_JOB_ID"))
@@ -326,7 +347,10 @@ static weir_status mpi_open_first(const weiri_launcher_row *row)
                                   named ? "WEIR_MPI_SO" : "MPI in this process");
     mapped.count = 0;
     dl_iterate_phdr(mpi_note_mapped, &mapped);
-    return mapped.count > 1 ? mpi_refuse_two(&mapped) : WEIR_OK;
+    if (mapped.count > 1)
+        return mpi_refuse_two(&mapped);
+    mpi_note_foreign(row, prefix);
+    return WEIR_OK;
 }
 
 weir_status weiri_mpi_open(const weiri_launcher_row *row)
