@@ -76,6 +76,10 @@ int weiri_topo_is_nccl(const weiri_topo *topo);
 weir_status weiri_topo_collect_devices(weiri_topo *topo);
 weir_status weiri_topo_collect_nvlink(weiri_topo *topo);
 
+/* Draws the machine and ways through its GPUs as an SVG file. */
+struct weiri_picture_way;
+void weiri_topo_draw(const weiri_topo *topo, const struct weiri_picture_way *ways, int nways,
+                     FILE *out);
 /* Fills topo->ports from this machine. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_topo_collect_ports(weiri_topo *topo);
 /* Chooses the port and GID that the `ib` transport of a rank in this place uses, and the reason.

@@ -256,9 +256,10 @@ static weir_status nccl_take_cpus(nccl_machine *machine)
     const weiri_xml *xml = &machine->xml;
     weir_status status = WEIR_OK;
     if (strcmp(xml->elements[0].name, "graphs") == 0)
-        return nccl_refuse(xml, 0,
-                           "these are NCCL's graphs (NCCL_GRAPH_DUMP_FILE); expected a machine "
-                           "(NCCL_TOPO_DUMP_FILE)");
+        return nccl_refuse(
+            xml, 0,
+            "these are NCCL's graphs, which --nccl-graph FILE shows; expected a machine "
+            "(NCCL_TOPO_DUMP_FILE)");
     if (strcmp(xml->elements[0].name, "system") != 0)
         return nccl_refuse(
             xml, 0, "<%.40s> is not NCCL's description of a machine, which begins with <system>",

@@ -54,8 +54,14 @@ static void svg_add_devices(const weiri_topo *topo, weiri_picture *picture)
 
 void weiri_topo_print_svg(const weiri_topo *topo, FILE *out)
 {
+    weiri_topo_draw(topo, NULL, 0, out);
+}
+
+void weiri_topo_draw(const weiri_topo *topo, const weiri_picture_way *ways, int nways, FILE *out)
+{
     char summary[256], *cpus[WEIRI_PICTURE_NODES] = {NULL};
-    weiri_picture picture = {.title = weiri_topo_processor(topo), .summary = summary};
+    weiri_picture picture = {
+        .title = weiri_topo_processor(topo), .summary = summary, .ways = ways, .nways = nways};
     weiri_topo_summary(topo, summary, sizeof summary);
     svg_add_nodes(topo, &picture, cpus);
     svg_add_devices(topo, &picture);

@@ -20,7 +20,8 @@ static const struct {
 } other_files[] = {
     {"system", "NCCL's description of a machine, not hwloc's; weir-topo --nccl FILE reads it, "
                "and " RECORD_ONE},
-    {"graphs", "NCCL's graphs (NCCL_GRAPH_DUMP_FILE), not a machine; " RECORD_ONE},
+    {"graphs",
+     "NCCL's graphs, not a machine; weir-topo --nccl-graph FILE shows them, and " RECORD_ONE},
     {"topologydiff", "what differs from another file (hwloc-diff), not a machine; " RECORD_ONE},
     {"svg", "a picture, not a recorded machine; " RECORD_ONE},
 };

@@ -166,6 +166,15 @@ weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, in
  * differences. If NCCL has described one of them, only what NCCL knows is compared. */
 weir_status weiri_topo_diff(const weiri_topo *a, const char *name_a, const weiri_topo *b,
                             const char *name_b, FILE *out, int *found);
+/* Prints the graphs (rings, trees) that NCCL has made on the machine, a file of
+ * NCCL_GRAPH_DUMP_FILE. WEIR_ERR_INVALID: the file is not one, or names GPUs that topo lacks. */
+typedef enum weiri_graph_form {
+    WEIRI_GRAPH_TEXT,
+    WEIRI_GRAPH_JSON,
+    WEIRI_GRAPH_SVG
+} weiri_graph_form;
+weir_status weiri_topo_print_graphs(const weiri_topo *topo, const char *path, weiri_graph_form form,
+                                    FILE *out);
 /* Draws the hardware as an SVG file. Write errors stay in out's error flag. */
 void weiri_topo_print_svg(const weiri_topo *topo, FILE *out);
 

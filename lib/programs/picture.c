@@ -15,6 +15,7 @@ enum {
     GPU_HEIGHT = 60,
     NIC_GAP = 50, /* below GPUs */
     NIC_HEIGHT = 44,
+    WAY_STEP = 54,  /* from one way below the machine to the next */
     NODE_TEXT = 52, /* from the top of a node to its devices */
     TITLE_CHARACTERS = 127,
     TITLE_WIDTH = 8 /* at most; of one character */
@@ -184,11 +185,52 @@ static void picture_nvlinks(const layout *l)
                         l->gpu_x[to] + half, y - NVLINK_ROOM + 14, l->gpu_x[to] + half, y + 6);
 }
 
+/* An arrow from one GPU's column to another's: above the line to the right, below it to the left.
+ */
+static void picture_hop(const layout *l, int from, int to, int y)
+{
+    const int x = l->gpu_x[from] + BOX_WIDTH / 2, end = l->gpu_x[to] + BOX_WIDTH / 2;
+    const int side = end > x ? -1 : 1;
+    fprintf(l->file,
+            "<path d=\"M%d %dQ%d %d %d %d\" fill=\"none\" stroke=\"currentColor\" "
+            "stroke-opacity=\".6\" marker-end=\"url(#way)\"/>\n",
+            x, y + side * 8, (x + end) / 2, y + side * 26, end, y + side * 8);
+}
+
+static void picture_way(const layout *l, const weiri_picture_way *way, int y)
+{
+    picture_text(l, MARGIN, y - 24, 0, way->label, (int)sizeof way->label);
+    for (int i = 0; i < way->ngpus; i++) {
+        const int next = i + 1 < way->ngpus ? i + 1 : way->is_closed ? 0 : i;
+        const int gpu = way->gpus[i], x = gpu < WEIRI_PICTURE_DEVICES ? l->gpu_x[gpu] : 0;
+        if (gpu >= l->picture->ngpus || way->gpus[next] >= l->picture->ngpus)
+            continue;
+        fprintf(l->file,
+                "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill-opacity=\".12\"/>\n"
+                "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-size=\"10\">%d</text>\n",
+                x + BOX_WIDTH / 2, y, x + BOX_WIDTH / 2, y + 4, i + 1);
+        if (next != i)
+            picture_hop(l, gpu, way->gpus[next], y);
+    }
+}
+
+static void picture_ways(const layout *l)
+{
+    const weiri_picture *p = l->picture;
+    if (p->nways)
+        fputs("<marker id=\"way\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" "
+              "markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
+              "fill=\"currentColor\"/></marker>\n",
+              l->file);
+    for (int i = 0; i < p->nways; i++)
+        picture_way(l, &p->ways[i], l->bottom + WAY_STEP * (i + 1) - MARGIN);
+}
+
 void weiri_picture_put(const weiri_picture *picture, int is_file, FILE *file)
 {
     layout l = {.picture = picture, .file = file};
     picture_lay_out(&l);
-    const int height = l.bottom + MARGIN;
+    const int height = l.bottom + MARGIN + picture->nways * WAY_STEP;
     fprintf(file,
             "<svg %sclass=\"machine\" viewBox=\"0 0 %d %d\" style=\"width:%dpx%s\" "
             "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"currentColor\" "
@@ -209,5 +251,6 @@ void weiri_picture_put(const weiri_picture *picture, int is_file, FILE *file)
     for (int i = 0; i < picture->nnics; i++)
         picture_nic(&l, i);
     picture_nvlinks(&l);
+    picture_ways(&l);
     fputs("</svg>\n", file);
 }

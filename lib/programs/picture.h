@@ -27,12 +27,21 @@ typedef struct weiri_picture_device {
     int is_down;              /* of a NIC */
 } weiri_picture_device;
 
+/* A way from GPU to GPU, such as a ring: a line below the machine, with a number at each GPU. */
+typedef struct weiri_picture_way {
+    char label[32];
+    const int *gpus; /* borrowed */
+    int ngpus, is_closed;
+} weiri_picture_way;
+
 /* What exceeds the arrays is left out. */
 typedef struct weiri_picture {
     const char *title, *summary; /* borrowed, never NULL */
     weiri_picture_node nodes[WEIRI_PICTURE_NODES];
     weiri_picture_device gpus[WEIRI_PICTURE_DEVICES], nics[WEIRI_PICTURE_DEVICES];
     int nnodes, ngpus, nnics;
+    const weiri_picture_way *ways; /* borrowed */
+    int nways;
     double nvlink_gbs[WEIRI_PICTURE_DEVICES][WEIRI_PICTURE_DEVICES]; /* from, to; 0: no link */
 } weiri_picture;
 

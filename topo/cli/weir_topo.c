@@ -22,7 +22,7 @@ typedef struct settings {
     int nranks;                         /* 0: as many as GPUs, else as usable cores */
     const char *diff_path, *diff_other; /* NULL: this machine */
     const char *xml_path, *nccl_path, *save_path, *measure_path, *nodes_path;
-    const char *nccl_out, *guest_map;
+    const char *nccl_out, *guest_map, *graph_path;
 } settings;
 
 #define OPTION(name, value, type, member)                                                          \
@@ -41,6 +41,8 @@ static const weiri_option rows[] = {
      .help = "say what differs between two recorded machines, or this machine and A"},
     {OPTION("save", "FILE", text, save_path),
      .help = "record the machine as hwloc XML, without names and addresses"},
+    {OPTION("nccl-graph", "FILE", text, graph_path),
+     .help = "show the rings and trees that NCCL has made on the machine (NCCL_GRAPH_DUMP_FILE)"},
     {OPTION("write-nccl", "FILE", text, nccl_out), .help = "write the machine for NCCL_TOPO_FILE"},
     {OPTION("guest", "MAP", text, guest_map),
      .help = "with --write-nccl: for a virtual machine; a line of MAP is the PCI address of a "
@@ -190,6 +192,12 @@ static weir_status show(const settings *chosen)
         status = write_nccl(chosen, topo);
     if (!status && chosen->measure_path)
         status = measure(chosen, topo, nranks);
+    else if (!status && chosen->graph_path)
+        status = weiri_topo_print_graphs(topo, chosen->graph_path,
+                                         chosen->svg    ? WEIRI_GRAPH_SVG
+                                         : chosen->json ? WEIRI_GRAPH_JSON
+                                                        : WEIRI_GRAPH_TEXT,
+                                         stdout);
     else if (!status && chosen->svg)
         weiri_topo_print_svg(topo, stdout);
     else if (!status && chosen->json)

@@ -301,6 +301,46 @@ refuses 2 "map2: cannot read the map: No such file" --write-nccl "$scratch/guest
 refuses 2 "needs --write-nccl" --guest "$scratch/map"
 refuses 2 "cannot write" --write-nccl "$scratch/none/x.nccl"
 
+# --nccl-graph: rings and trees on a machine.
+# graph ORDER: a file with two rings, the second twice, and a tree from a NIC to a NIC.
+graph() {
+    echo '<graphs version="1">
+<graph id="0" pattern="4" crossnic="0" nchannels="3" speedintra="20" speedinter="20" typeintra="NVL" typeinter="PIX" samechannels="0">'
+    for order in "0 1 2 3" "$1" "$1"; do
+        echo '<channel>'
+        for gpu in $order; do echo "<gpu dev=\"0x$gpu\" rank=\"$gpu\"/>"; done
+        echo '</channel>'
+    done
+    echo '</graph>
+<graph id="1" pattern="1" crossnic="0" nchannels="1" speedintra="12.5" speedinter="6" typeintra="NVL" typeinter="PIX" samechannels="0">
+<channel><net dev="0x100000000000002"/><gpu dev="0x100000000000000"/><gpu dev="3"/><net dev="1"/></channel></graph></graphs>'
+}
+graph "0 2 1 3" >"$scratch/graph.xml"
+run --xml $machines/4-gpu-1-nic.xml --nccl-graph "$scratch/graph.xml"
+shows "--nccl-graph shows rings and trees, and what their GPUs share" \
+    '^ring (graph 0): 3 channels, 20 GB/s each between GPUs (NVL)$' '^    1 x  cuda0 cuda1 cuda2 cuda3   (2 root, 2 numa)$' \
+    '^    2 x  cuda0 cuda2 cuda1 cuda3   (4 numa)$' '^balanced tree (graph 1): 1 channel, 12.5 .*, 6 GB/s to NICs (PIX)$' \
+    '^    1 x  net2 cuda0 cuda3 net1   (1 numa)$'
+run --xml $machines/8-gpu-8-nic.xml --nccl-graph "$scratch/graph.xml"
+shows "--nccl-graph: steps over NVLink need no remark" '^    1 x  cuda0 cuda1 cuda2 cuda3$'
+json_of --xml $machines/4-gpu-1-nic.xml --nccl-graph "$scratch/graph.xml"
+run --xml $machines/4-gpu-1-nic.xml --nccl-graph "$scratch/graph.xml" --svg
+status=1 # four, four and two GPUs; a ring has as many arrows as GPUs, a chain one less
+[ "$(grep -c '<circle ' "$scratch/out")" -eq 10 ] && [ "$(grep -c 'marker-end' "$scratch/out")" -eq 9 ] &&
+    grep -q '>2 x ring<' "$scratch/out" && status=0
+check "--nccl-graph with --svg draws a line for each way" $status
+graph "0 1 2 9" >"$scratch/graph9.xml"
+refuses 2 "graph9.xml:13: the machine has no GPU 9" --xml $machines/4-gpu-1-nic.xml --nccl-graph "$scratch/graph9.xml"
+graph "0 1 2 1" >"$scratch/twice.xml"
+refuses 2 "twice.xml:13: GPU 1 is in this channel twice" --xml $machines/4-gpu-1-nic.xml --nccl-graph "$scratch/twice.xml"
+refuses 2 "whole.nccl:1: <system> is not NCCL's graphs.*--nccl FILE" --nccl "$scratch/whole.nccl" --nccl-graph "$scratch/whole.nccl"
+refuses 2 "graph.xml:1: these are NCCL's graphs, which --nccl-graph" --nccl "$scratch/graph.xml"
+refuses 2 "graph.xml: this is NCCL's graphs.*--nccl-graph" --xml "$scratch/graph.xml"
+for bad in 's/pattern="4"/pattern="44"/' 's/dev="0x1"/dev="x"/' 's/id="0" //' '/<gpu dev="0x[0-3]"/d' 's/<graph /<grap /'; do
+    sed "$bad" "$scratch/graph.xml" >"$scratch/bad.xml"
+    refuses 2 "bad.xml:[0-9]*: [^ ]*" --xml $machines/4-gpu-1-nic.xml --nccl-graph "$scratch/bad.xml"
+done
+
 # The driver's facts about GPUs: its library and the machine are simulated.
 if "${CC:-cc}" -shared -fPIC -o "$scratch/machine.so" verify/tests/support/hwloc_machine_standin.c -lhwloc -ldl \
     2>"$scratch/err" && "${CC:-cc}" -shared -fPIC -DSTANDIN_ANY -o "$scratch/libnvidia-ml.so.1" \
