@@ -336,7 +336,7 @@ static weir_status nccl_take_link(nccl_machine *machine, int from, int gpu, int 
         (double)count * nccl_link_gbs(xml, gpu, strcmp(xml->elements[link].name, "xgmi") == 0);
     if (to >= 0 && to != from)
         machine->direct_gbs[from * machine->ngpus + to] += gbs;
-    else if (to < 0 && kind && strncmp(kind, "0x0680", 6) == 0 && strcmp(kind, "0x068001") != 0)
+    else if (to < 0 && kind && strncmp(kind, "0x0680", 6) == 0 && strncmp(kind, "0x068001", 8) != 0)
         machine->switch_gbs[from] += gbs;
     return WEIR_OK;
 }

@@ -196,11 +196,14 @@ static void export_known_links(const exporter *e, const char *links)
 {
     char kind[8], target[24], class_id[12];
     int count;
-    for (; links && *links; links = strchr(links, ';') ? strchr(links, ';') + 1 : NULL)
-        if (sscanf(links, "%7[a-z] %23[0-9a-fA-F:.] %d %11[0-9a-fx]", kind, target, &count,
-                   class_id) == 4)
-            fprintf(e->to, "<%s target=\"%s\" count=\"%d\" tclass=\"%s\"/>\n", kind, target, count,
-                    class_id);
+    for (; links && *links; links = strchr(links, ';') ? strchr(links, ';') + 1 : NULL) {
+        if (sscanf(links, "%7[a-z] %23[0-9a-fA-F:.] %d %11[-0-9a-fx]", kind, target, &count,
+                   class_id) != 4)
+            continue;
+        fprintf(e->to, "<%s target=\"%s\" count=\"%d\"", kind, target, count);
+        export_text(e, "tclass", *class_id == '-' ? NULL : class_id);
+        fputs("/>\n", e->to);
+    }
 }
 
 /* Links as hwloc reports them: bandwidths from GPU to GPU, which are through switches if all

@@ -99,7 +99,7 @@ static void nccl_put_pcie(nccl_writer *writer, int element)
     nccl_put_info(writer, WEIRI_TOPO_INFO_PCIE, text);
 }
 
-/* The links of a GPU as the file has them. */
+/* The links of a GPU as the file has them; "-" is an unknown class. */
 static void nccl_put_known_links(nccl_writer *writer, int gpu)
 {
     const weiri_xml *xml = &writer->machine->xml;
@@ -107,13 +107,18 @@ static void nccl_put_known_links(nccl_writer *writer, int gpu)
     size_t bytes;
     FILE *to = open_memstream(&text, &bytes);
     for (int link = xml->elements[gpu].child; to && link >= 0; link = xml->elements[link].next) {
-        const char *target = weiri_xml_value(xml, link, "target");
         const char *count = weiri_xml_value(xml, link, "count");
         const char *class_id = weiri_xml_value(xml, link, "tclass");
+        const int digits = class_id ? (int)strspn(class_id, "0123456789abcdefx") : 0;
         if (strcmp(xml->elements[link].name, "nvlink") == 0 ||
             strcmp(xml->elements[link].name, "xgmi") == 0)
-            fprintf(to, "%s %s %s %s;", xml->elements[link].name, target, count ? count : "1",
-                    class_id ? class_id : "0x068000");
+            fprintf(to, "%s %s %ld %.*s;", xml->elements[link].name,
+                    weiri_xml_value(xml, link, "target"),
+                    count && *count ? strtol(count, NULL, strncmp(count, "0x", 2) ? 10 : 16) : 1,
+                    digits > 8 ? 8
+                    : digits   ? digits
+                               : 1,
+                    digits ? class_id : "-");
     }
     if (to && fclose(to) == 0 && *text)
         nccl_put_info(writer, WEIRI_TOPO_INFO_LINKS, text);
