@@ -1,6 +1,7 @@
 /* What is drawn: for each group of rows, bandwidth and time by size with one line per candidate and
  * its interval, A's dashed and in other colours; the ratio B/A with its interval; percent of the
  * ceiling; a series of nights. */
+#include "results/output/matrix.h"
 #include "results/output/page.h"
 
 #include <math.h>
@@ -24,6 +25,13 @@ static void line_name(const results_comparison *c, const results_pair *pair,
              by_algo ? " " : "", by_algo ? algo : "", apart);
 }
 
+/* Pairs of ranks have tables instead of lines. */
+static int is_in_matrix(const results_pair *pair)
+{
+    results_pattern pattern;
+    return results_pattern_of(pair->example, &pattern);
+}
+
 typedef enum measure { BANDWIDTH, TIME } measure;
 
 static results_point point_of(const results_pair *pair, const results_side *side, measure what)
@@ -44,7 +52,7 @@ static void draw_line(results_plots *plots, const results_comparison *c, const r
     for (size_t i = 0; i < group->count && count < POINTS; i++) {
         const results_pair *pair = &group->pairs[i];
         const results_side *side = whose == RESULTS_OF_A ? &pair->a : &pair->b;
-        if (side->starts == 0 || pair->example->bytes == 0)
+        if (side->starts == 0 || pair->example->bytes == 0 || is_in_matrix(pair))
             continue;
         line_name(c, pair, side, other);
         if (strcmp(other, name) == 0)
@@ -63,7 +71,7 @@ static int name_lines(const results_comparison *c, const results_group *group, i
         const results_side *side = is_b ? &group->pairs[i].b : &group->pairs[i].a;
         char name[NAME_BYTES];
         int seen = 0;
-        if (side->starts == 0)
+        if (side->starts == 0 || is_in_matrix(&group->pairs[i]))
             continue;
         line_name(c, &group->pairs[i], side, name);
         for (int j = 0; j < count; j++)
@@ -128,7 +136,7 @@ static results_figure draw_points(const results_page *page, const results_group 
             const results_pair *pair = &group->pairs[k];
             char name[NAME_BYTES];
             results_point made = point(pair, page->machine);
-            if (isnan(made.y) || pair->example->bytes == 0)
+            if (isnan(made.y) || pair->example->bytes == 0 || is_in_matrix(pair))
                 continue;
             line_name(page->report->comparison, pair, &pair->b, name);
             if (strcmp(name, names[i]) == 0)

@@ -2,6 +2,8 @@
  * the machine, the nights, and what else differs between the runs. */
 #include "results/output/page.h"
 
+#include "results/output/matrix.h"
+
 #include "base/words.h"
 
 #include <math.h>
@@ -260,8 +262,9 @@ static void put_group(const results_page *page, const results_group *group, size
     fputs("</h2>\n<div class=\"figures\">\n", file);
     for (int i = 0; i < RESULTS_FIGURES; i++)
         put_figure(page, group->figures[i].number, heading, group->figures[i].caption);
-    fprintf(file, "</div>\n<details><summary>%zu row%s</summary>\n", group->count,
-            weiri_s(group->count));
+    fputs("</div>\n", file);
+    results_matrices_put(file, group->pairs, group->count);
+    fprintf(file, "<details><summary>%zu row%s</summary>\n", group->count, weiri_s(group->count));
     put_table(page, group);
     fputs("</details>\n</section>\n", file);
 }

@@ -99,32 +99,40 @@ static double most_of(const double *values, int count)
     return most;
 }
 
-/* Higher values get a stronger shade; each cell also contains the number. */
-static void put_matrix(FILE *page, const weiri_links *links, const double *values, int decimals,
-                       const char *caption)
+void results_heat_put(FILE *page, const results_heat *heat)
 {
-    int n = links->endpoints;
-    double most = most_of(values, n * n);
-    fprintf(page,
-            "<table class=\"heat\"><caption>%s</caption><thead><tr><th scope=\"col\">from "
-            "\\ to</th>",
-            caption);
+    const int n = heat->count;
+    const double most = most_of(heat->values, n * n);
+    fputs("<table class=\"heat\"><caption>", page);
+    results_put_xml(page, heat->caption);
+    fputs("</caption><thead><tr><th scope=\"col\">from \\ to</th>", page);
     for (int to = 0; to < n; to++)
         fprintf(page, "<th class=\"n\" scope=\"col\">%d</th>", to);
     fputs("</tr></thead><tbody>\n", page);
     for (int from = 0; from < n; from++) {
         fprintf(page, "<tr><th scope=\"row\">%d</th>", from);
         for (int to = 0; to < n; to++) {
-            double value = values[from * n + to];
-            if (from == to)
+            const double value = heat->values[from * n + to];
+            const int is_marked = heat->marks && heat->marks[from * n + to];
+            if (from == to || isnan(value))
                 fputs("<td class=\"n\"></td>", page);
             else
-                fprintf(page, "<td class=\"n\" style=\"--heat:%.0f%%\">%.*f</td>",
-                        most > 0 ? 70 * value / most : 0, decimals, value);
+                fprintf(page, "<td class=\"n%s\" style=\"--heat:%.0f%%\">%.*f%s</td>",
+                        is_marked ? " regressed" : "", most > 0 ? 70 * value / most : 0,
+                        heat->decimals, value, is_marked ? "!" : "");
         }
         fputs("</tr>\n", page);
     }
     fputs("</tbody></table>\n", page);
+}
+
+static void put_matrix(FILE *page, const weiri_links *links, const double *values, int decimals,
+                       const char *caption)
+{
+    results_heat_put(page, &(results_heat){.values = values,
+                                           .count = links->endpoints,
+                                           .decimals = decimals,
+                                           .caption = caption});
 }
 
 static void put_links(FILE *page, const weiri_links *links)

@@ -32,6 +32,17 @@ double results_machine_pct(const results_machine *machine, const results_row *ro
  * table with shaded cells. Returns 1, or 0 if there is nothing to write. */
 int results_machine_put(const results_machine *machine, FILE *page);
 
+/* A table of what each of count things reaches with each other one. */
+typedef struct results_heat {
+    const double *values; /* count x count; NaN: unknown */
+    const char *marks;    /* 1: a value that is conspicuous; NULL: none is */
+    int count, decimals;
+    const char *caption;
+} results_heat;
+
+/* Writes a table: higher values get a stronger shade, and each cell also contains the number. */
+void results_heat_put(FILE *page, const results_heat *heat);
+
 /* Draws the structure as SVG (lib/programs/picture.h). The file is not trusted: texts are escaped,
  * numbers are bounded, and what does not fit is left out. */
 void results_topology_put(const json_t *topology, FILE *page);

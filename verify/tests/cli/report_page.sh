@@ -45,6 +45,19 @@ check "the plots have points of both sides, in two colours" eval '[ "$(grep -c "
 check "a report of one side" ends_with 0 ./weir-report -o "$scratch/one.html" "$scratch/b"
 check "the page of one side is complete" ends_with 0 check_page static "$scratch/one.html"
 
+# Pairs of ranks: a table for each pattern and size, in which the slow pair has a mark, and lines for patterns of all ranks.
+awk 'BEGIN { print "schema,run_id,collective,backend,nranks,nnodes,contender,dtype,redop,root,placement,bytes,count,iters,median_us,ci_low_us,ci_high_us,algbw_gbs,busbw_gbs,verify,wrong,dist"
+    for (a = 0; a < 4; a++) for (b = a + 1; b < 4; b++) pair("pingpong", a, b, a == 1 && b == 3 ? 2 : 1)
+    for (a = 0; a < 4; a++) for (b = 0; b < 4; b++) if (a != b) pair("oneway", a, b, a == 3 && b == 1 ? 4 : 1.05)
+    row("shift:1", 1) }
+    function pair(kind, a, b, us) { row(kind ":" a "-" b, us) }
+    function row(name, us) { for (bytes = 8; bytes <= 4096; bytes *= 512) printf "6,r,sendrecv,host,4,1,weir,float,none,-1,out,%d,2,20,%.3f,%.3f,%.3f,%.3f,%.3f,pass,0,%s\n", bytes, us, us * .99, us * 1.01, bytes / us / 1e3, bytes / us / 1e3, name }' >"$scratch/p2p.csv"
+check "a report of pairs of ranks" ends_with 0 ./weir-report -o "$scratch/p2p.html" "$scratch/p2p.csv"
+check "the page of pairs is complete" ends_with 0 check_page static "$scratch/p2p.html"
+check "a table for each of two patterns and sizes, with a mark at the slow pair: in both directions, or in one" eval '
+    [ "$(grep -c "class=\"heat\"" "$scratch/p2p.html")" -eq 4 ] && [ "$(grep -o "2\.00!</td>" "$scratch/p2p.html" | wc -l)" -eq 4 ] &&
+    [ "$(grep -o "!</td>" "$scratch/p2p.html" | wc -l)" -eq 6 ] && grep -q "1\.02!</td>" "$scratch/p2p.html" && grep -q "shift:1" "$scratch/p2p.html" && ! grep -q "<title>weir, oneway" "$scratch/p2p.html"'
+
 # finds WORD MODE EDIT: the page changed by sed's EDIT has a fault with this word.
 finds() {
     sed "$3" "$page" >"$scratch/fault.html"
