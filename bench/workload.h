@@ -40,6 +40,6 @@ typedef struct bench_workload {
     void (*close)(bench_run *run, void *state);
 } bench_workload;
 
-extern const bench_workload bench_collectives, bench_p2p, bench_moe;
+extern const bench_workload bench_collectives, bench_p2p, bench_moe, bench_replay;
 
 #endif

@@ -34,22 +34,6 @@ static weir_status nccl_check(const bench_candidate *self, vendor_result result,
                           state->vendor.error_string(result));
 }
 
-static int type_of(weir_dtype dtype)
-{
-    static const int types[WEIR_DTYPE_COUNT] = {
-        [WEIR_INT8] = 0,   [WEIR_UINT8] = 1,    [WEIR_INT32] = 2,     [WEIR_UINT32] = 3,
-        [WEIR_INT64] = 4,  [WEIR_UINT64] = 5,   [WEIR_HALF] = 6,      [WEIR_FLOAT] = 7,
-        [WEIR_DOUBLE] = 8, [WEIR_BFLOAT16] = 9, [WEIR_FP8_E4M3] = 10, [WEIR_FP8_E5M2] = 11};
-    return types[dtype];
-}
-
-static int op_of(weir_op op)
-{
-    static const int ops[WEIR_OP_COUNT] = {
-        [WEIR_SUM] = 0, [WEIR_PROD] = 1, [WEIR_MAX] = 2, [WEIR_MIN] = 3, [WEIR_AVG] = 4};
-    return ops[op];
-}
-
 /* The library's average scales before it sums, which is exact only for powers of two. */
 static const char *nccl_refuses(bench_candidate *self, const bench_operation *operation)
 {
@@ -80,8 +64,8 @@ static vendor_result nccl_send_block(const nccl_state *state, const weir_call *c
     size_t width = weir_dtype_bytes(c->dtype);
     if (count == 0)
         return 0;
-    return state->vendor.send((const char *)c->in + at * width, count, type_of(c->dtype), rank,
-                              state->comm, stream);
+    return state->vendor.send((const char *)c->in + at * width, count, bench_vendor_type(c->dtype),
+                              rank, state->comm, stream);
 }
 
 static vendor_result nccl_recv_block(const nccl_state *state, const weir_call *c, size_t at,
@@ -90,7 +74,7 @@ static vendor_result nccl_recv_block(const nccl_state *state, const weir_call *c
     size_t width = weir_dtype_bytes(c->dtype);
     if (count == 0)
         return 0;
-    return state->vendor.recv((char *)c->out + at * width, count, type_of(c->dtype), rank,
+    return state->vendor.recv((char *)c->out + at * width, count, bench_vendor_type(c->dtype), rank,
                               state->comm, stream);
 }
 
@@ -132,7 +116,7 @@ static vendor_result nccl_run_call(const bench_candidate *self, void *stream)
     const weir_call *c = &self->operation->call;
     const nccl_state *state = self->state;
     const bench_vendor *v = &state->vendor;
-    int type = type_of(c->dtype), op = op_of(c->op);
+    int type = bench_vendor_type(c->dtype), op = bench_vendor_op(c->op);
     switch (c->collective) {
     case WEIR_COLL_ALLREDUCE:
         return v->allreduce(c->in, c->out, c->count, type, op, state->comm, stream);

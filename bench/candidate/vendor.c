@@ -156,3 +156,19 @@ weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why,
         status = open_library(others[i], vendor, unread, sizeof unread);
     return status;
 }
+
+int bench_vendor_type(weir_dtype dtype)
+{
+    static const int types[WEIR_DTYPE_COUNT] = {
+        [WEIR_INT8] = 0,   [WEIR_UINT8] = 1,    [WEIR_INT32] = 2,     [WEIR_UINT32] = 3,
+        [WEIR_INT64] = 4,  [WEIR_UINT64] = 5,   [WEIR_HALF] = 6,      [WEIR_FLOAT] = 7,
+        [WEIR_DOUBLE] = 8, [WEIR_BFLOAT16] = 9, [WEIR_FP8_E4M3] = 10, [WEIR_FP8_E5M2] = 11};
+    return types[dtype];
+}
+
+int bench_vendor_op(weir_op op)
+{
+    static const int ops[WEIR_OP_COUNT] = {
+        [WEIR_SUM] = 0, [WEIR_PROD] = 1, [WEIR_MAX] = 2, [WEIR_MIN] = 3, [WEIR_AVG] = 4};
+    return ops[op];
+}

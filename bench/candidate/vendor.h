@@ -82,4 +82,8 @@ typedef struct bench_vendor {
  * Local, blocking. */
 weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why, size_t bytes);
 
+/* The library's numbers of a type and of an operation. Pure. */
+int bench_vendor_type(weir_dtype dtype);
+int bench_vendor_op(weir_op op);
+
 #endif

@@ -75,7 +75,7 @@ weir_status bench_record_check(const bench_run *run, const char *fault, const ch
                           option, path, fault);
 }
 
-void bench_record_put_run(bench_record *record, const bench_run *run)
+void bench_record_put_run_of(bench_record *record, const bench_run *run, int nranks)
 {
     bench_record_print(record, BENCH_COLUMN_SCHEMA, "%d", WEIRI_COLUMNS_SCHEMA);
     bench_record_put(record, BENCH_COLUMN_RUN_ID, run->id);
@@ -83,8 +83,13 @@ void bench_record_put_run(bench_record *record, const bench_run *run)
     bench_record_put(record, BENCH_COLUMN_HOST, run->job->host);
     bench_record_put(record, BENCH_COLUMN_BACKEND,
                      weir_backend_name(weir_comm_backend(run->job->comm)));
-    bench_record_print(record, BENCH_COLUMN_NRANKS, "%d", run->job->nranks);
+    bench_record_print(record, BENCH_COLUMN_NRANKS, "%d", nranks);
     bench_record_print(record, BENCH_COLUMN_NNODES, "%d", run->job->nnodes);
+}
+
+void bench_record_put_run(bench_record *record, const bench_run *run)
+{
+    bench_record_put_run_of(record, run, run->job->nranks);
 }
 
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,

@@ -44,6 +44,8 @@ void bench_record_leave(bench_record *record, bench_column_index first, bench_co
 /* Writes the columns that describe the run and its ranks, the same for every program: schema,
  * run_id, utc, host, backend, nranks and nnodes. */
 void bench_record_put_run(bench_record *record, const bench_run *run);
+/* The same for a row about so many of the ranks. */
+void bench_record_put_run_of(bench_record *record, const bench_run *run, int nranks);
 /* Writes what else makes times of a candidate comparable: buffers, mode, graph, binding, cores and
  * settings. mode: how operations follow each other. is_peer: the settings of peers apply. */
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,

@@ -303,9 +303,10 @@ static void enter_calls(order *o, const unit *u)
 
 static void enter_unit(order *o, int rank)
 {
-    const uint32_t at = o->at[rank], root = unit_root(o, at);
+    const uint32_t at = o->at[rank];
     if (at == o->first_unit[rank + 1])
         return;
+    const uint32_t root = unit_root(o, at);
     unit *u = &o->units[at];
     exchange *x = &o->exchanges[root];
     u->left = u->count;

@@ -89,5 +89,12 @@ enum { MPI_SUCCESS = 0, MPI_MAX_ERROR_STRING = 512, MPI_MAX_LIBRARY_VERSION_STRI
     weiri_mpi_made(weiri_mpi.Type_contiguous(count, type, made), made)
 #define MPI_Type_commit weiri_mpi.Type_commit
 #define MPI_Type_free weiri_mpi.Type_free
+#define MPI_Comm_split(comm, color, key, made)                                                     \
+    weiri_mpi_made(weiri_mpi.Comm_split(comm, color, key, made), made)
+#define MPI_Irecv weiri_mpi.Irecv
+#define MPI_Wait weiri_mpi.Wait
+#define MPI_Barrier weiri_mpi.Barrier
+#define MPI_Gather weiri_mpi.Gather
+#define MPI_Scatter weiri_mpi.Scatter
 
 #endif

@@ -67,7 +67,15 @@ typedef intptr_t weir_mpi_handle;
                  int, weir_mpi_handle, void *))                                                    \
     X(Type_contiguous, (int, weir_mpi_handle, weir_mpi_handle *))                                  \
     X(Type_commit, (weir_mpi_handle *))                                                            \
-    X(Type_free, (weir_mpi_handle *))
+    X(Type_free, (weir_mpi_handle *))                                                              \
+    X(Comm_split, (weir_mpi_handle, int, int, weir_mpi_handle *))                                  \
+    X(Irecv, (void *, int, weir_mpi_handle, int, int, weir_mpi_handle, weir_mpi_handle *))         \
+    X(Wait, (weir_mpi_handle *, void *))                                                           \
+    X(Barrier, (weir_mpi_handle))                                                                  \
+    X(Gather,                                                                                      \
+      (const void *, int, weir_mpi_handle, void *, int, weir_mpi_handle, int, weir_mpi_handle))    \
+    X(Scatter,                                                                                     \
+      (const void *, int, weir_mpi_handle, void *, int, weir_mpi_handle, int, weir_mpi_handle))
 
 typedef struct weir_mpi_library {
     size_t bytes;        /* of this structure */

@@ -1,0 +1,403 @@
+/* The steps of a rank in memory, and classes of calls: see plan.h. */
+#include "bench/replay/plan.h"
+
+#include "bench/gpu/gpu.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN_BYTES = 4096, ARENA_BYTES = 256 << 20 };
+
+const replay_comm *replay_work_set(const replay_plan *plan, const replay_work *work)
+{
+    return plan->sets[work->step->set];
+}
+
+const char *replay_step_name(int kind)
+{
+    return kind == REPLAY_EXCHANGE ? "exchange" : replay_kind_name((replay_kind)kind);
+}
+
+weir_collective replay_step_collective(int kind)
+{
+    static const weir_collective collectives[REPLAY_KINDS] = {
+        WEIR_COLL_ALLREDUCE, WEIR_COLL_REDUCE_SCATTER, WEIR_COLL_ALLGATHER, WEIR_COLL_BROADCAST,
+        WEIR_COLL_REDUCE,    WEIR_COLL_ALLTOALL,       WEIR_COLL_ALLTOALLV, WEIR_COLL_ALLTOALLV,
+        WEIR_COLL_ALLTOALLV, WEIR_COLL_ALLTOALLV,      WEIR_COLL_ALLTOALLV, WEIR_COLL_ALLREDUCE};
+    return kind == REPLAY_EXCHANGE ? WEIR_COLL_ALLTOALLV : collectives[kind];
+}
+
+static int is_pairs(int kind)
+{
+    return kind != REPLAY_BARRIER && replay_step_collective(kind) == WEIR_COLL_ALLTOALLV;
+}
+
+/* --------------------------------------------------------------------- sizes */
+
+/* What a rank of a set sends to, and receives from, each rank, in elements of the work's type. */
+static void pairs_counts(const replay_plan *plan, const replay_step *step, int rank, int member,
+                         size_t *sent, size_t *received)
+{
+    const replay_comm *set = plan->sets[step->set];
+    const replay_call *calls = &plan->trace->ranks[rank].calls[step->call];
+    const size_t n = (size_t)set->nranks;
+    memset(sent, 0, n * sizeof *sent);
+    memset(received, 0, n * sizeof *received);
+    for (size_t i = 0; step->kind == REPLAY_ALLTOALLV && i < n; i++) {
+        sent[i] = plan->trace->splits[calls->splits + i];
+        received[i] = plan->trace->splits[calls->splits + n + i];
+    }
+    if (step->kind == REPLAY_GATHER || step->kind == REPLAY_SCATTER) {
+        size_t *many = step->kind == REPLAY_GATHER ? received : sent;
+        size_t *one = step->kind == REPLAY_GATHER ? sent : received;
+        for (size_t i = 0; member == calls->peer && i < n; i++)
+            many[i] = calls->count;
+        one[calls->peer] = calls->count;
+    }
+    for (uint32_t i = 0; step->kind == REPLAY_EXCHANGE && i < step->ncalls; i++) {
+        const int peer = plan->trace->comms[calls[i].comm].ranks[calls[i].peer];
+        size_t *to = calls[i].kind == REPLAY_SEND ? sent : received;
+        to[replay_comm_rank(set, peer)] +=
+            calls[i].count * weir_dtype_bytes((weir_dtype)calls[i].dtype);
+    }
+}
+
+static size_t sum_of(const size_t *counts, size_t n)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += counts[i];
+    return sum;
+}
+
+static weir_dtype step_dtype(const replay_step *step, const replay_call *call)
+{
+    return step->kind == REPLAY_EXCHANGE || step->kind == REPLAY_BARRIER ? WEIR_UINT8
+                                                                         : (weir_dtype)call->dtype;
+}
+
+/* The elements of both buffers. pairs: room for the counts of a step between pairs. */
+static void step_elements(const replay_plan *plan, const replay_step *step, int rank, int member,
+                          size_t *pairs, size_t *in, size_t *out)
+{
+    const size_t n = (size_t)plan->sets[step->set]->nranks;
+    const size_t count = plan->trace->ranks[rank].calls[step->call].count;
+    *in = *out = count;
+    if (is_pairs(step->kind)) {
+        pairs_counts(plan, step, rank, member, pairs, pairs + 2 * n);
+        *in = sum_of(pairs, n);
+        *out = sum_of(pairs + 2 * n, n);
+    } else if (step->kind == REPLAY_BARRIER) {
+        *in = *out = 1;
+    } else {
+        if (step->kind == REPLAY_REDUCE_SCATTER || step->kind == REPLAY_ALLTOALL)
+            *in *= n;
+        if (step->kind == REPLAY_ALLGATHER || step->kind == REPLAY_ALLTOALL)
+            *out *= n;
+    }
+}
+
+/* In place where weir and NCCL both have such a form. */
+static int step_in_place(const replay_step *step, const replay_call *call)
+{
+    return call->in_place && !is_pairs(step->kind) && step->kind != REPLAY_ALLTOALL &&
+           step->kind != REPLAY_BARRIER;
+}
+
+/* ------------------------------------------------------------------- classes */
+
+static int log2_of(double bytes)
+{
+    return bytes < 1 ? 0 : ilogb(bytes);
+}
+
+static replay_class *class_find(replay_plan *plan, const replay_class *key)
+{
+    for (replay_class *c = plan->classes; c < plan->classes + plan->nclasses; c++)
+        if (c->kind == key->kind && c->dtype == key->dtype && c->op == key->op &&
+            c->in_place == key->in_place && c->log2_bytes == key->log2_bytes &&
+            c->nranks == key->nranks)
+            return c;
+    if (plan->nclasses == REPLAY_CLASSES_MAX)
+        return NULL;
+    plan->classes[plan->nclasses] = *key;
+    return &plan->classes[plan->nclasses++];
+}
+
+/* The size of each instance: the larger buffer, of the busiest rank. NULL: no memory. */
+static double *instance_bytes(const replay_plan *plan, size_t *pairs)
+{
+    double *bytes = calloc((size_t)plan->schedule->instances + 1, sizeof *bytes);
+    for (int rank = 0; bytes && rank < plan->schedule->nranks; rank++)
+        for (size_t i = 0; i < plan->schedule->ranks[rank].count; i++) {
+            const replay_step *step = &plan->schedule->ranks[rank].list[i];
+            const replay_call *call = &plan->trace->ranks[rank].calls[step->call];
+            size_t in, out;
+            step_elements(plan, step, rank, replay_comm_rank(plan->sets[step->set], rank), pairs,
+                          &in, &out);
+            const double size =
+                step->kind == REPLAY_BARRIER
+                    ? 0
+                    : (double)((in > out ? in : out) * weir_dtype_bytes(step_dtype(step, call)));
+            if (size > bytes[step->instance])
+                bytes[step->instance] = size;
+        }
+    return bytes;
+}
+
+/* Finds the class of each instance, alike on all ranks. */
+static weir_status make_classes(replay_plan *plan, const double *bytes, uint16_t *classes)
+{
+    for (int rank = 0; rank < plan->schedule->nranks; rank++)
+        for (size_t i = 0; i < plan->schedule->ranks[rank].count; i++) {
+            const replay_step *step = &plan->schedule->ranks[rank].list[i];
+            const replay_comm *set = plan->sets[step->set];
+            const replay_call *call = &plan->trace->ranks[rank].calls[step->call];
+            const weir_dtype dtype = step_dtype(step, call);
+            if (set->ranks[0] != rank)
+                continue;
+            const replay_class key = {.kind = step->kind,
+                                      .dtype = (uint8_t)dtype,
+                                      .op = replay_kind_has_op((replay_kind)step->kind) ? call->op
+                                                                                        : 0,
+                                      .in_place = (uint8_t)step_in_place(step, call),
+                                      .log2_bytes = (uint8_t)log2_of(bytes[step->instance]),
+                                      .nranks = set->nranks};
+            replay_class *class = class_find(plan, &key);
+            if (!class)
+                return bench_job_note(plan->job, WEIR_ERR_UNSUPPORTED,
+                                      "more than %d different sizes and types of calls",
+                                      REPLAY_CLASSES_MAX);
+            class->calls++;
+            class->bytes += bytes[step->instance];
+            class->elements += (double)call->count;
+            classes[step->instance] = (uint16_t)(class - plan->classes);
+        }
+    return WEIR_OK;
+}
+
+/* --------------------------------------------------------------------- layout */
+
+/* The computation between two calls of this rank: 0 if it is not known. */
+static float gap_before(const replay_plan *plan, const replay_step *step)
+{
+    const replay_call *call = &plan->trace->ranks[plan->job->rank].calls[step->call];
+    if (!step->call)
+        return 0;
+    const double gap = call->start_s - (call[-1].start_s + (double)call[-1].duration_s);
+    return gap > 0 ? (float)gap : 0;
+}
+
+static size_t align_up(size_t bytes)
+{
+    return (bytes + ALIGN_BYTES - 1) & ~(size_t)(ALIGN_BYTES - 1);
+}
+
+/* Fills in displacements: blocks follow each other in the order of ranks. */
+static void place_pairs(size_t *splits, size_t n)
+{
+    size_t at = 0, to = 0;
+    for (size_t i = 0; i < n; i++) {
+        splits[n + i] = at;
+        at += splits[i];
+        splits[3 * n + i] = to;
+        to += splits[2 * n + i];
+    }
+}
+
+/* Takes parts of the arena in turn: offsets become pointers later. Returns the bytes needed. */
+static size_t place_work(replay_work *work, size_t *at, size_t limit)
+{
+    const size_t width = weir_dtype_bytes((weir_dtype)work->dtype);
+    const size_t in = work->in_elements * width, out = work->out_elements * width;
+    const size_t longer = in > out ? in : out;
+    const size_t needs = align_up(work->in_place ? longer + REPLAY_GUARD_BYTES
+                                                 : align_up(in) + out + REPLAY_GUARD_BYTES);
+    if (*at + needs > limit)
+        *at = 0;
+    char *base = (char *)(uintptr_t)*at;
+    work->in = base;
+    work->out = work->in_place ? base : base + align_up(in);
+    if (work->in_place && work->step->kind == REPLAY_REDUCE_SCATTER)
+        work->out += (size_t)work->rank * out;
+    if (work->in_place && work->step->kind == REPLAY_ALLGATHER)
+        work->in += (size_t)work->rank * in;
+    *at += needs;
+    return needs;
+}
+
+/* The peer of a message in the set of its exchange. */
+static int message_peer(const replay_plan *plan, const replay_step *step, const replay_call *call)
+{
+    return replay_comm_rank(plan->sets[step->set],
+                            plan->trace->comms[call->comm].ranks[call->peer]);
+}
+
+/* Messages with the same peer follow each other in its block. */
+static void place_messages(const replay_plan *plan, replay_work *work, size_t n)
+{
+    size_t *places = work->splits + 4 * n;
+    for (uint32_t i = 0; work->step->kind == REPLAY_EXCHANGE && i < work->step->ncalls; i++) {
+        const replay_call *call = &work->call[i];
+        const int peer = message_peer(plan, work->step, call);
+        places[i] = work->splits[(call->kind == REPLAY_SEND ? n : 3 * n) + (size_t)peer];
+        for (uint32_t before = 0; before < i; before++)
+            if (work->call[before].kind == call->kind &&
+                message_peer(plan, work->step, &work->call[before]) == peer)
+                places[i] += work->call[before].count *
+                             weir_dtype_bytes((weir_dtype)work->call[before].dtype);
+    }
+}
+
+replay_message replay_message_of(const replay_plan *plan, const replay_work *work, uint32_t n)
+{
+    const replay_call *call = &work->call[n];
+    const int is_send = call->kind == REPLAY_SEND;
+    const size_t at = work->splits[4 * (size_t)replay_work_set(plan, work)->nranks + n];
+    return (replay_message){(is_send ? work->in : work->out) + at,
+                            call->count * weir_dtype_bytes((weir_dtype)call->dtype),
+                            message_peer(plan, work->step, call), is_send};
+}
+
+static size_t count_splits(const replay_plan *plan)
+{
+    const replay_steps *steps = &plan->schedule->ranks[plan->job->rank];
+    size_t all = 0;
+    for (size_t i = 0; i < steps->count; i++)
+        if (is_pairs(steps->list[i].kind))
+            all += 4 * (size_t)plan->sets[steps->list[i].set]->nranks + steps->list[i].ncalls;
+    return all;
+}
+
+/* Makes the work of a step, without its place. Returns its end in the pool of splits. */
+static size_t *make_work(replay_plan *plan, const replay_options *options, replay_work *work,
+                         const replay_step *step, uint16_t klass, size_t *splits, size_t *pairs)
+{
+    const int rank = plan->job->rank, between_pairs = is_pairs(step->kind);
+    const size_t n = (size_t)plan->sets[step->set]->nranks;
+    *work = (replay_work){.step = step,
+                          .call = &plan->trace->ranks[rank].calls[step->call],
+                          .klass = klass,
+                          .splits = between_pairs ? splits : NULL,
+                          .rank = replay_comm_rank(plan->sets[step->set], rank)};
+    work->dtype = (uint8_t)step_dtype(step, work->call);
+    work->in_place = (uint8_t)step_in_place(step, work->call);
+    work->gap_s = options->gaps ? gap_before(plan, step) : 0;
+    plan->gaps_s += (double)work->gap_s;
+    plan->classes[klass].mine++;
+    step_elements(plan, step, rank, work->rank, between_pairs ? splits : pairs, &work->in_elements,
+                  &work->out_elements);
+    if (!between_pairs)
+        return splits;
+    place_pairs(splits, n);
+    place_messages(plan, work, n);
+    return splits + 4 * n + step->ncalls;
+}
+
+/* Makes the works of this rank, and the size of the arena. */
+static void make_works(replay_plan *plan, const replay_options *options, const uint16_t *classes,
+                       size_t *pairs)
+{
+    const replay_steps *steps = &plan->schedule->ranks[plan->job->rank];
+    size_t at = 0, largest = 0, group = 0, least = 0, *splits = plan->splits;
+    for (size_t i = 0; i < steps->count; i++) {
+        const replay_step *step = &steps->list[i];
+        splits =
+            make_work(plan, options, &plan->works[i], step, classes[step->instance], splits, pairs);
+        const size_t needs = place_work(&plan->works[i], &at, SIZE_MAX);
+        const int follows = i && steps->list[i - 1].is_grouped;
+        largest = needs > largest ? needs : largest;
+        group = (follows ? group : 0) + needs;
+        if (follows && 2 * group > least) /* so that no two calls of a group overlap */
+            least = 2 * group;
+    }
+    least = least > largest ? least : largest;
+    plan->arena_bytes = at < ARENA_BYTES ? at : ARENA_BYTES;
+    plan->arena_bytes = plan->arena_bytes < least ? least : plan->arena_bytes;
+    plan->mirror_bytes = largest;
+    at = 0;
+    for (size_t i = 0; i < steps->count; i++)
+        place_work(&plan->works[i], &at, plan->arena_bytes);
+}
+
+static weir_status allocate(replay_plan *plan, const replay_options *options)
+{
+    bench_job *job = plan->job;
+    const size_t bytes = align_up(plan->arena_bytes + 1);
+    weir_status status = WEIR_OK;
+    void *memory = NULL;
+    if (options->common.buffers == BENCH_BUFFERS_WEIR) {
+        status = weir_mem_alloc(job->comm, bytes, &plan->memory);
+        memory = status == WEIR_OK ? weir_mem_pointer(plan->memory) : NULL;
+    } else if (job->gpu) {
+        status = bench_gpu_alloc(job->gpu, bytes, &memory);
+    } else if (posix_memalign(&memory, ALIGN_BYTES, bytes) != 0) {
+        status =
+            bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for buffers of %zu bytes", bytes);
+    }
+    plan->arena = memory;
+    if (status == WEIR_OK && job->gpu) {
+        memory = NULL;
+        status = bench_gpu_mirror_alloc(job->gpu, plan->mirror_bytes + 1, &memory);
+        plan->mirror = memory;
+    }
+    for (size_t i = 0; i < plan->nworks && status == WEIR_OK; i++) {
+        plan->works[i].in = plan->arena + (uintptr_t)plan->works[i].in;
+        plan->works[i].out = plan->arena + (uintptr_t)plan->works[i].out;
+    }
+    return status;
+}
+
+static weir_status plan_make(replay_plan *plan, const replay_options *options)
+{
+    size_t most = 1;
+    for (int i = 0; i < plan->schedule->nsets; i++)
+        most = (size_t)plan->sets[i]->nranks > most ? (size_t)plan->sets[i]->nranks : most;
+    size_t *pairs = malloc(4 * most * sizeof *pairs);
+    double *bytes = pairs ? instance_bytes(plan, pairs) : NULL;
+    uint16_t *classes = calloc((size_t)plan->schedule->instances + 1, sizeof *classes);
+    plan->nworks = plan->schedule->ranks[plan->job->rank].count;
+    plan->works = calloc(plan->nworks + 1, sizeof *plan->works);
+    plan->splits = calloc(count_splits(plan) + 1, sizeof *plan->splits);
+    weir_status status = WEIR_OK;
+    if (!bytes || !classes || !plan->works || !plan->splits)
+        status =
+            bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for %zu calls", plan->nworks);
+    if (status == WEIR_OK)
+        status = make_classes(plan, bytes, classes);
+    if (status == WEIR_OK) {
+        make_works(plan, options, classes, pairs);
+        status = allocate(plan, options);
+    }
+    free(pairs);
+    free(bytes);
+    free(classes);
+    return status;
+}
+
+weir_status replay_plan_open(replay_plan *plan, bench_job *job, const replay_options *options,
+                             const replay_trace *trace, const replay_schedule *schedule)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->job = job;
+    plan->trace = trace;
+    plan->schedule = schedule;
+    plan->sets = (const replay_comm *const *)schedule->sets;
+    return bench_job_agree(job, plan_make(plan, options), "buffers");
+}
+
+void replay_plan_close(replay_plan *plan)
+{
+    if (plan->memory)
+        weir_mem_free(plan->memory);
+    else if (plan->job && plan->job->gpu)
+        bench_gpu_free(plan->job->gpu, plan->arena);
+    else
+        free(plan->arena);
+    if (plan->mirror)
+        bench_gpu_mirror_free(plan->job->gpu, plan->mirror);
+    free(plan->works);
+    free(plan->splits);
+    memset(plan, 0, sizeof *plan);
+}

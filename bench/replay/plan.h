@@ -1,0 +1,109 @@
+/*
+ * A recorded job as one rank runs it: its steps with their places in memory, and classes of calls,
+ * which become rows of the results. Candidates (replay_candidate) run the steps.
+ */
+#ifndef BENCH_REPLAY_PLAN_H
+#define BENCH_REPLAY_PLAN_H
+
+#include "bench/job/job.h"
+#include "bench/replay/match.h"
+#include "bench/replay/replay_options.h"
+
+/* Calls that are one row: the same collective, type, operation, placement and number of ranks, and
+ * sizes between two powers of two. */
+typedef struct replay_class {
+    uint8_t kind; /* replay_kind or REPLAY_EXCHANGE */
+    uint8_t dtype, op, in_place, log2_bytes;
+    int nranks;
+    double calls, bytes, elements; /* in all; bytes: the larger buffer, of the busiest rank */
+    double mine;                   /* calls of this rank */
+} replay_class;
+
+enum { REPLAY_CLASSES_MAX = 1024, REPLAY_GUARD_BYTES = 64 };
+
+/* A step of this rank, ready to run. */
+typedef struct replay_work {
+    const replay_step *step;
+    const replay_call *call; /* the first one of an exchange */
+    char *in, *out;          /* as the candidate sees them; in place as weir.h defines it */
+    size_t *splits; /* steps between pairs of ranks, else NULL: elements sent to each rank of
+                       the set, their displacements, elements received, displacements;
+                       then where each message of an exchange begins, in bytes */
+    size_t in_elements, out_elements;
+    float gap_s;    /* computation before the call, if --gaps; else 0 */
+    uint16_t klass; /* index in replay_plan.classes */
+    uint8_t dtype;  /* weir_dtype; exchanges: bytes */
+    uint8_t in_place;
+    int rank; /* of the set */
+} replay_work;
+
+typedef struct replay_plan {
+    bench_job *job;
+    const replay_trace *trace;
+    const replay_schedule *schedule;
+    const replay_comm *const *sets;
+    replay_work *works;
+    size_t nworks;
+    replay_class classes[REPLAY_CLASSES_MAX];
+    int nclasses;
+    size_t arena_bytes; /* calls use the parts of the arena in turn */
+    char *arena;        /* on the host, or on the GPU */
+    char *mirror;       /* GPU: a place on the host for one call's buffers; else NULL */
+    size_t mirror_bytes;
+    weir_mem *memory; /* of the arena; NULL: malloc'd, or from CUDA */
+    size_t *splits;
+    double gaps_s; /* of this rank */
+} replay_plan;
+
+/* Lays out the steps of this rank, and allocates memory. Collective; agreed; a failure is reported.
+ * Release with replay_plan_close. */
+weir_status replay_plan_open(replay_plan *plan, bench_job *job, const replay_options *options,
+                             const replay_trace *trace, const replay_schedule *schedule);
+void replay_plan_close(replay_plan *plan);
+/* The set of a step, and how a message or a row names the kind of a step. Pure. */
+const replay_comm *replay_work_set(const replay_plan *plan, const replay_work *work);
+const char *replay_step_name(int kind);
+/* The collective of weir that serves a kind of step: alltoallv where it has none. Pure. */
+weir_collective replay_step_collective(int kind);
+
+/* A message of an exchange. */
+typedef struct replay_message {
+    void *data;
+    size_t bytes;
+    int peer; /* of the set */
+    int is_send;
+} replay_message;
+
+/* The nth message of an exchange. Pure. */
+replay_message replay_message_of(const replay_plan *plan, const replay_work *work, uint32_t n);
+
+/* ------------------------------------------------------------- candidates */
+
+typedef struct replay_candidate replay_candidate;
+
+typedef struct replay_candidate_ops {
+    /* Creates the communicators. Collective; not agreed. */
+    weir_status (*open)(replay_candidate *self);
+    /* NULL, or why it cannot run the step: static, or in the candidate. Local. */
+    const char *(*refuses)(replay_candidate *self, const replay_work *work);
+    /* Runs a step. Blocking on the host, else enqueued on the job's stream. A failure has a line in
+     * weir_last_error or a note. */
+    weir_status (*run)(replay_candidate *self, const replay_work *work);
+    /* Where the result of a step is; NULL: in out. */
+    char *(*result)(const replay_work *work);
+    /* Frees the communicators. Collective. */
+    void (*close)(replay_candidate *self);
+} replay_candidate_ops;
+
+struct replay_candidate {
+    const replay_candidate_ops *ops;
+    char name[64];     /* "weir", "mpi:openmpi-4.1.4" */
+    const char *title; /* in sentences: "NCCL" */
+    const replay_plan *plan;
+    const bench_peer *peer; /* NULL: weir */
+    void *state;
+};
+
+extern const replay_candidate_ops replay_weir, replay_mpi, replay_vendor;
+
+#endif

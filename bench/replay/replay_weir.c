@@ -1,0 +1,121 @@
+/* weir as a candidate of bench_replay. */
+#include "bench/gpu/gpu.h"
+#include "bench/replay/plan.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The communicators of this rank, by set; NULL: it is in none. */
+typedef struct weir_state {
+    weir_comm **comms;
+} weir_state;
+
+/* Chooses sets without a common rank that are not open yet, beginning with `first`. Writes the
+ * color and key of this rank, and returns how many sets were chosen. */
+static int choose_apart(const replay_plan *plan, int *opened, int first, int *color, int *key)
+{
+    char used[REPLAY_RANKS_MAX] = {0};
+    int chosen = 0;
+    *color = WEIR_SPLIT_NONE;
+    *key = 0;
+    for (int i = first; i < plan->schedule->nsets; i++) {
+        const replay_comm *set = plan->sets[i];
+        int is_apart = !opened[i];
+        for (int member = 0; is_apart && member < set->nranks; member++)
+            is_apart = !used[set->ranks[member]];
+        if (!is_apart)
+            continue;
+        opened[i] = 1;
+        chosen++;
+        for (int member = 0; member < set->nranks; member++) {
+            used[set->ranks[member]] = 1;
+            if (set->ranks[member] == plan->job->rank) {
+                *color = i;
+                *key = member;
+            }
+        }
+    }
+    return chosen;
+}
+
+/* Communicators without a common rank are created by one division of the job's communicator. */
+static weir_status weir_replay_open(replay_candidate *self)
+{
+    const replay_plan *plan = self->plan;
+    const size_t nsets = (size_t)plan->schedule->nsets;
+    weir_state *state = calloc(1, sizeof *state);
+    int *opened = calloc(nsets, sizeof *opened), color, key;
+    weir_status status = WEIR_OK;
+    self->state = state;
+    if (state)
+        state->comms = calloc(nsets, sizeof *state->comms);
+    if (!opened || !state || !state->comms)
+        status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for communicators");
+    status = bench_job_agree(plan->job, status, "communicators");
+    for (int i = 0; i < plan->schedule->nsets && status == WEIR_OK; i++) {
+        weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+        weir_comm *made = NULL;
+        if (opened[i])
+            continue;
+        config.timeout_ms = plan->job->timeout_ms;
+        config.backend = weir_comm_backend(plan->job->comm);
+        config.device = weir_comm_device(plan->job->comm);
+        choose_apart(plan, opened, i, &color, &key);
+        status = weir_comm_split(plan->job->comm, color, key, &config, &made);
+        if (status == WEIR_OK && color >= 0)
+            state->comms[color] = made;
+        status = bench_job_agree(plan->job, status, "communicators");
+    }
+    free(opened);
+    return status;
+}
+
+static const char *weir_replay_refuses(replay_candidate *self, const replay_work *work)
+{
+    (void)self, (void)work;
+    return NULL;
+}
+
+static weir_status weir_replay_run(replay_candidate *self, const replay_work *work)
+{
+    const weir_state *state = self->state;
+    weir_comm *comm = state->comms[work->step->set];
+    weir_call call = WEIR_CALL_INIT;
+    weir_splits splits;
+    const int kind = work->step->kind;
+    call.stream = bench_gpu_stream(self->plan->job->gpu);
+    if (kind == REPLAY_BARRIER && !call.stream)
+        return weir_comm_barrier(comm);
+    call.collective = replay_step_collective(kind);
+    call.dtype = (weir_dtype)work->dtype;
+    call.op = (weir_op)work->call->op;
+    call.in = work->in;
+    call.out = work->out;
+    call.count = kind == REPLAY_BARRIER ? 1 : work->call->count;
+    if (work->splits) {
+        const size_t n = (size_t)replay_work_set(self->plan, work)->nranks;
+        splits = (weir_splits){work->splits, work->splits + n, work->splits + 2 * n,
+                               work->splits + 3 * n};
+        call.splits = &splits;
+    } else if (replay_kind_has_root((replay_kind)kind)) {
+        call.root = work->call->peer;
+    }
+    return weir_run(comm, &call);
+}
+
+/* Every rank destroys its communicators in the order of sets. */
+static void weir_replay_close(replay_candidate *self)
+{
+    weir_state *state = self->state;
+    for (int i = 0; state && state->comms && i < self->plan->schedule->nsets; i++)
+        weir_comm_destroy(state->comms[i]);
+    if (state)
+        free(state->comms);
+    free(state);
+    self->state = NULL;
+}
+
+const replay_candidate_ops replay_weir = {weir_replay_open, weir_replay_refuses, weir_replay_run,
+                                          NULL, weir_replay_close};

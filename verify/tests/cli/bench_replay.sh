@@ -1,0 +1,97 @@
+#!/bin/bash
+# bench_replay as users run it: all kinds of calls on several communicators over weir, MPI and a library
+# with NCCL's interface, an injected fault, results, conversion, --ranks, --gaps, and bad recordings. Run
+# from the repository's root.
+set -u
+. verify/tests/support/tap.sh
+[ -x ./bench_replay ] || { echo "1..0 # SKIP bench_replay is not built; run make"; exit 0; }
+
+job=$scratch/job.txt csv=$scratch/replay.csv
+refuses() { # PATTERN ARGUMENT...
+    local pattern=$1
+    shift
+    ends_with 2 ./bench_replay "$@" && grep -qF -- "$pattern" "$err"
+}
+# Rows of the table whose column CALL is the word.
+has_rows() { # COUNT CALL
+    [ "$(awk -v call="$2" '!/^#/ && $5 == call' "$out" | wc -l)" -eq "$1" ]
+}
+
+# Four ranks, three communicators, sends in a ring, in groups and alone.
+{
+    echo "comm world 0-3"
+    echo "comm low 0,1"
+    echo "comm high 3,2"
+    for rank in 0 1 2 3; do
+        pair=low
+        [ $rank -lt 2 ] || pair=high
+        echo "0.001 r$rank $pair allreduce f32 sum 65536 inplace took=0.0001"
+        echo "0.002 r$rank world allgather f16 4096 inplace took=0.0001"
+        echo "0.003 r$rank world reduce_scatter f32 avg 4096 inplace took=0.0001"
+        echo "0.004 r$rank world send f64 300 to=$(((rank + 1) % 4)) group=1 took=0.0001"
+        echo "0.004 r$rank world recv f64 300 from=$(((rank + 3) % 4)) group=1 took=0.0001"
+        echo "0.005 r$rank world alltoallv i32 sent=1,2,3,4 took=0.0001"
+        echo "0.006 r$rank world alltoall i32 77 took=0.0001"
+        echo "0.007 r$rank world gather f32 100 root=1 took=0.0001"
+        echo "0.008 r$rank world scatter u8 101 root=2 took=0.0001"
+        echo "0.009 r$rank world reduce f64 max 1000 root=3 inplace took=0.0001"
+        echo "0.010 r$rank $pair broadcast i64 1000 root=1 took=0.0001"
+        echo "0.011 r$rank $pair allreduce f32 sum 10 group=3 took=0.0001"
+        echo "0.011 r$rank world allreduce i32 min 10 group=3 took=0.0001"
+        echo "0.012 r$rank world barrier took=0.0001"
+    done
+    echo "0.013 r0 world send u8 100000 to=3 took=0.0001"
+    echo "0.013 r3 world recv u8 100000 from=0 took=0.0001"
+} >"$job"
+
+check "all calls are right" ends_with 0 ./bench_replay "$job" -n 3 --csv "$csv"
+for call in allgather reduce_scatter alltoallv alltoall gather scatter reduce broadcast barrier step communication; do
+    check "$call has a row" has_rows 1 $call
+done
+check "allreduces of different sizes, types and ranks have rows" has_rows 3 allreduce
+check "the exchange of four ranks and the message have rows" has_rows 2 exchange
+check "the ten most expensive calls have file and line" eval '[ "$(grep -cE "^#  +[0-9.]+  .*\($job:[0-9]+\), recorded 100.00" "$out")" -eq 10 ]'
+check "waits are apart from transfers" grep -qE 'ranks wait for each other [0-9.]+ us \([0-9]+%\), transfers take' "$out"
+check "the recorded time is compared" grep -qE 'recorded communication took 1[0-9]{3}.* us; here it takes [0-9.]+ of that' "$out"
+check "the CSV file has a line for each row" eval '[ "$(grep -c "replay_" "$csv")" -eq 16 ]'
+check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
+check "malloc'd memory serves as well" ends_with 0 ./bench_replay "$job" -n 2 --buffers unregistered
+check "a flipped bit is found, with file and line" eval 'ends_with 1 ./bench_replay "$job" -n 1 --inject flip-bit &&
+    grep -qE "rank 3: weir: exchange .*\($job:[0-9]+\): .*got .*, expected" "$err" && grep -qF "Out of bounds values : 1 FAILED" "$out"'
+check "an injection without checks is refused" refuses "no output of the last rank is checked" "$job" --inject flip-bit -c 0
+check "the library with NCCL's interface runs the same calls" ends_with 0 ./bench_replay "$job" -n 2 --peer "$PWD/build/libweir_nccl.so"
+check "and the ratio is printed" grep -qE "^# this job's communication takes [0-9.]+ \[[0-9.]+, [0-9.]+\] of nccl:[0-9.]+'s time over weir" "$out"
+check "--gaps computes between calls" eval 'ends_with 0 ./bench_replay "$job" -n 2 --gaps && grep -q "are exposed" "$out"'
+sed 's/ took=.*//' "$job" >"$scratch/untimed.txt"
+check "--gaps needs durations" refuses "has no time or no duration" "$scratch/untimed.txt" --gaps
+check "--convert writes text" ends_with 0 ./bench_replay "$job" --convert "$scratch/a.txt"
+check "which converts to itself" eval './bench_replay "$scratch/a.txt" --convert "$scratch/b.txt" && cmp "$scratch/a.txt" "$scratch/b.txt"'
+if command -v mpirun >/dev/null && ci/mpirun -np 1 ./bench_replay --version >"$out" 2>"$err"; then
+    check "MPI runs the same calls" ends_with 0 ci/mpirun -np 4 ./bench_replay "$job" -n 2 --peer mpi
+    check "and its rows stand next to weir's" eval 'has_rows 2 gather && grep -q "of MPI.s time over weir" "$out"'
+    sed 's/f32 sum/bf16 sum/' "$job" >"$scratch/bf16.txt"
+    check "what MPI cannot reduce is named" eval 'ends_with 2 ci/mpirun -np 4 ./bench_replay "$scratch/bf16.txt" --peer mpi &&
+        grep -qE "cannot run allreduce bfloat16 \(.*bf16.txt:[0-9]+\)" "$err"'
+else
+    skip "MPI runs the same calls" "there is no MPI"
+fi
+
+printf 'comm w 0-1\n%s\n' "- r0 w allreduce f32 sum 1000" "- r0 w allgather f32 9" "- r1 w allreduce f32 sum 1000" \
+    "- r1 w allgather f32 9" | grep -v '^comm w' | { echo "comm w 0-1"; cat; } >"$scratch/two.txt"
+check "--ranks runs it with more ranks" eval 'ends_with 0 ./bench_replay "$scratch/two.txt" --ranks 3 -n 1 && has_rows 1 allreduce &&
+    awk '\''$5 == "allgather" { found = $1 == 72 && $6 == 3 } END { exit !found }'\'' "$out"'
+check "--ranks is refused where there is no rule" refuses "is on a communicator of some ranks, for which there is no rule" "$job" --ranks 3
+check "another number of ranks is refused" refuses "has 4 ranks, and this job 2: start 4" "$job" -g 2
+check "a file that is no recording is refused" refuses "not a recording that is known" README.md
+check "a missing file is named" eval '! ./bench_replay "$scratch/none" 2>"$err" && one_line_says "cannot open" none'
+check "no file is a usage error" refuses "no recording" -n 1
+sed 's/^\(.* r2 world reduce f64\) max/\1 min/' "$job" >"$scratch/bad.txt"
+check "calls that do not match are named" refuses "calls reduce double min 1000 root=3 ($scratch/bad.txt:" "$scratch/bad.txt"
+grep -v ' r2 ' "$job" >"$scratch/lost.txt"
+check "a rank without calls is named" refuses "its rank 2 has no calls" "$scratch/lost.txt"
+head -c 900 "$job" >"$scratch/cut.txt"
+check "a cut file does not run with a part of its calls" refuses "no calls" "$scratch/cut.txt"
+mkdir "$scratch/folder"
+grep -E '^comm| r[01] ' "$job" >"$scratch/folder/0" && grep -E '^comm| r[23] ' "$job" >"$scratch/folder/1"
+check "a folder is one recording" ends_with 0 ./bench_replay "$scratch/folder" -n 1
+tap_done
