@@ -103,37 +103,48 @@ static void number_comms(replay_trace *trace, const char *used, uint32_t *number
             trace->ranks[rank].calls[i].comm = numbers[trace->ranks[rank].calls[i].comm];
 }
 
-/* Lets times begin at 0. A time that is none, or lies before the rank's previous call, becomes
- * unknown. */
+/* Leaves out the times of a rank that are none, or lie before that of a previous call. Returns the
+ * first one that is left; INFINITY: none. */
+static double check_times(replay_reader *reader, const replay_rank *rank)
+{
+    double first = INFINITY, last = -INFINITY;
+    for (size_t i = 0; i < rank->count; i++) {
+        replay_call *call = &rank->calls[i];
+        const int jumps = call->start_s < last;
+        reader->file = call->file;
+        if (jumps)
+            replay_note(reader, call->line,
+                        "starts before the rank's previous call: the "
+                        "clock jumps, or lines are out of order; the call "
+                        "is kept in the file's order, its time left out");
+        if (call->duration_s < 0)
+            replay_note(reader, call->line,
+                        "a call that ends before it starts: its duration "
+                        "is left out");
+        if (call->duration_s < 0 || isinf(call->duration_s))
+            call->duration_s = NAN;
+        if (jumps || isinf(call->start_s))
+            call->start_s = NAN;
+        if (isnan(call->start_s))
+            continue;
+        last = call->start_s;
+        first = last < first ? last : first;
+    }
+    return first;
+}
+
+/* Lets times begin at 0. */
 static void complete_times(replay_reader *reader)
 {
     replay_trace *trace = reader->trace;
     double begin = INFINITY;
+    for (int rank = 0; rank < trace->nranks; rank++) {
+        const double first = check_times(reader, &trace->ranks[rank]);
+        begin = first < begin ? first : begin;
+    }
     for (int rank = 0; rank < trace->nranks; rank++)
         for (size_t i = 0; i < trace->ranks[rank].count; i++)
-            if (trace->ranks[rank].calls[i].start_s < begin)
-                begin = trace->ranks[rank].calls[i].start_s;
-    for (int rank = 0; rank < trace->nranks; rank++) {
-        double last = 0;
-        for (size_t i = 0; i < trace->ranks[rank].count; i++) {
-            replay_call *call = &trace->ranks[rank].calls[i];
-            const int jumps = call->start_s - begin < last;
-            reader->file = call->file;
-            if (jumps)
-                replay_note(reader, call->line,
-                            "starts before the rank's previous call: the "
-                            "clock jumps, or lines are out of order; the call "
-                            "is kept in the file's order, its time left out");
-            if (call->duration_s < 0)
-                replay_note(reader, call->line,
-                            "a call that ends before it starts: its duration "
-                            "is left out");
-            if (call->duration_s < 0 || isinf(call->duration_s))
-                call->duration_s = NAN;
-            call->start_s = jumps || isinf(call->start_s) ? NAN : call->start_s - begin;
-            last = isnan(call->start_s) ? last : call->start_s;
-        }
-    }
+            trace->ranks[rank].calls[i].start_s -= begin;
 }
 
 /* Checks all calls, and marks the communicators that have calls. */

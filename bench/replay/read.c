@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 
 /* A format that recognises less comes later. */
-static const replay_format *const formats[] = {&replay_format_text, &replay_format_kineto,
-                                               &replay_format_execution_trace,
-                                               &replay_format_inspector, &replay_format_nccl_log};
+static const replay_format *const formats[] = {
+    &replay_format_text,      &replay_format_kineto,   &replay_format_execution_trace,
+    &replay_format_inspector, &replay_format_nccl_log, &replay_format_chakra};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 static weir_status no_memory(void)

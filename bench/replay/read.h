@@ -40,7 +40,7 @@ struct replay_format {
 };
 
 extern const replay_format replay_format_text, replay_format_kineto, replay_format_execution_trace,
-    replay_format_nccl_log, replay_format_inspector;
+    replay_format_nccl_log, replay_format_inspector, replay_format_chakra;
 
 /* Reads a job from files and folders. Afterwards ranks are numbered from 0 without gaps, every
  * communicator knows its ranks, every call was checked by itself (a peer outside of the

@@ -126,6 +126,8 @@ static int read_list(const char *text, int64_t *list)
 weir_status replay_torch_groups(replay_torch *torch, char *text)
 {
     char *to = text;
+    if (!*text)
+        return WEIR_OK;
     for (const char *from = text; *from; from++)
         if (*from != '\\')
             *to++ = *from;

@@ -35,7 +35,8 @@ JANSSON_LIBS = $(if $(HAVE_JANSSON),$(call once,JANSSON_LIBS,pkg-config --libs j
 JANSSON_CFLAGS = $(if $(HAVE_JANSSON),$(call once,JANSSON_CFLAGS,pkg-config --cflags jansson))
 SQLITE_LIBS = $(if $(HAVE_SQLITE),$(call once,SQLITE_LIBS,pkg-config --libs sqlite3))
 ZLIB_LIBS = $(if $(HAVE_ZLIB),$(call once,ZLIB_LIBS,pkg-config --libs zlib))
-BENCH_LIBS = $(GSL_LIBS) $(ZLIB_LIBS)
+PROTOBUF_LIBS = $(if $(HAVE_PROTOBUF),$(call once,PROTOBUF_LIBS,pkg-config --libs libprotobuf-c))
+BENCH_LIBS = $(GSL_LIBS) $(ZLIB_LIBS) $(PROTOBUF_LIBS)
 SYSTEM_LIBS := $(CUDA_LIBS) -lm -ldl -lrt
 WEIR_LIBS = $(JANSSON_LIBS) $(SYSTEM_LIBS)
 
@@ -68,6 +69,8 @@ endif
 # Weighted sums, and the oracle that repeats them, round each product.
 $(O)/obj/lib/compute/weigh_%.o $(O)/obj/verify/moe%.o: EXTRA_CFLAGS := -ffp-contract=off
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS = $(GSL_CFLAGS)
+$(call obj,bench/replay/chakra.c): EXTRA_CFLAGS = -isystem $(O)
+$(call obj,bench/replay/chakra.c) $(CHAKRA_OBJ): $(O)/chakra.pb-c.c
 $(HEALTH_OBJ) $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 $(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
 $(call obj,bench/health/models.c): bench/health/models.txt
@@ -156,6 +159,11 @@ endef
 RULES := Makefile ci/make/flags.mk ci/make/sources.mk
 $(O)/obj/%.o: %.c $(RULES) $(O)/flags.id
 	$(call compile,CC,$(COMPILE) $(WEIR_CFLAGS) $(FRAME) $(EXTRA_CFLAGS) $(ISA))
+$(O)/chakra.pb-c.c: bench/replay/chakra.proto
+	$(Q)mkdir -p $(@D)
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
+$(O)/obj/chakra.pb-c.o: $(O)/chakra.pb-c.c $(O)/flags.id
+	$(call compile,CC,$(CC) $(CSTD) $(OPT) $(FRAME))
 $(O)/obj_cuda/%.o: %.c $(RULES) $(O)/flags.id $(O)/cuda_flags.id
 	$(call compile,CC,$(COMPILE) $(WEIR_CFLAGS) $(CUDA_CFLAGS) $(EXTRA_CFLAGS))
 $(O)/obj/%.o: %.cu $(RULES) $(O)/gpu_flags.id

@@ -19,6 +19,7 @@ HAVE_GSL := $(call pkg,gsl)
 HAVE_JANSSON := $(call pkg,jansson)
 HAVE_SQLITE := $(call pkg,sqlite3)
 HAVE_ZLIB := $(call pkg,zlib)
+HAVE_PROTOBUF := $(and $(call have,protoc-c),$(call pkg,libprotobuf-c))
 HAVE_GNUPLOT := $(call have,gnuplot)
 HAVE_CXX := $(call have,$(CXX))
 HAVE_PYTHON := $(call have,python3)
@@ -90,6 +91,7 @@ left-out:
 	$(call missing,$(HAVE_RESULTS),weir-compare$(COMMA) weir-report and weir-check,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
 	$(call missing,$(HAVE_JANSSON),the reader of plans,no jansson; apt-get install libjansson-dev pkg-config)
 	$(call missing,$(HAVE_SQLITE),stores of results in one file,no sqlite3; apt-get install libsqlite3-dev)
+	$(call missing,$(HAVE_PROTOBUF),traces of Chakra in bench_replay,no protobuf-c; apt-get install libprotobuf-c-dev protobuf-c-compiler)
 	$(call missing,$(HAVE_ZLIB),packed traces in bench_replay,no zlib; apt-get install zlib1g-dev)
 	$(call missing,$(HAVE_GNUPLOT),plots of make plot and weir-report,no gnuplot; apt-get install gnuplot-nox)
 	$(call missing,$(CAN_EMULATE),emulated GPU kernels in the tests,$(EMULATE_WHY))
@@ -101,4 +103,4 @@ GPU_WHY = $(if $(NVCC),turned off by CUDA=$(CUDA); run make CUDA=1 to include it
 config: left-out ## what was found on this machine and what is left out
 	@VERSION='$(VERSION)' BUILD='$(BUILD)' O='$(O)' BIN='$(BIN)' CC='$(CC)' \
 		MPICC='$(MPICC)' MPIRUN='$(MPIRUN)' HWLOC='$(HAVE_HWLOC)' VERBS='$(HAVE_VERBS)' \
-		CMOCKA='$(HAVE_CMOCKA)' GSL='$(HAVE_GSL)' JANSSON='$(HAVE_JANSSON)' SQLITE='$(HAVE_SQLITE)' ZLIB='$(HAVE_ZLIB)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config
+		CMOCKA='$(HAVE_CMOCKA)' GSL='$(HAVE_GSL)' JANSSON='$(HAVE_JANSSON)' SQLITE='$(HAVE_SQLITE)' ZLIB='$(HAVE_ZLIB)' PROTOBUF='$(HAVE_PROTOBUF)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config

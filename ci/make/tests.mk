@@ -19,7 +19,7 @@ BY_HAND_SRC := verify/tests/perf/plan_speed.c verify/tests/perf/rma_speed.c veri
 
 # Tests of the oracles and of the benchmarks' parts are linked like the benchmarks.
 named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
-BENCH_TEST_SRC := $(call named,test_verify% test_bench% test_moe% test_gpu_moe%,$(TEST_SRC))
+BENCH_TEST_SRC := $(call named,test_verify% test_bench% test_replay% test_moe% test_gpu_moe%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst %.c,$(O)/tests/%,$(notdir $(1))))
 ORACLE_TESTS := $(call to_test,$(BENCH_TEST_SRC))
 TESTS := $(call to_test,$(TEST_SRC))
@@ -168,7 +168,7 @@ $(INPUT_TESTS): WEIR_LDFLAGS += -fsanitize=fuzzer
 endif
 
 $(ORACLE_TESTS): $(VERIFY_OBJ)
-BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(ORACLE_TESTS))
+BENCH_TESTS := $(filter $(O)/tests/test_bench% $(O)/tests/test_replay%,$(ORACLE_TESTS))
 $(BENCH_TESTS): $(BENCH_OBJ)
 $(BENCH_TESTS): TEST_LIBS = $(BENCH_LIBS)
 $(O)/tests/test_bench_health: $(filter-out %/weir_check.o,$(HEALTH_OBJ)) $(RESULTS_OBJ)

@@ -33,6 +33,41 @@ TEST(what_the_observer_wrote_reads_as_the_calls_that_were_made)
     expect_sample(SAMPLES "torch-observer", SAMPLES "torch-observer.want");
 }
 
+TEST(what_chakra_converted_reads_as_the_same_calls)
+{
+    replay_trace *trace = NULL;
+    char name[] = SAMPLES "../../fuzz/corpus/replay/chakra", *paths[] = {name};
+    const weir_status status = replay_read(paths, 1, &trace);
+    if (status == WEIR_ERR_UNSUPPORTED) {
+        assert_non_null(strstr(weir_last_error(), "has no protobuf-c"));
+        skip();
+    }
+    assert_int_equal(status, WEIR_OK);
+    assert_int_equal(replay_calls(trace), 5);
+    replay_trace_free(trace);
+    expect_sample(SAMPLES "chakra", SAMPLES "chakra.want");
+    /* Only a file that was cut between two nodes, of which it has 10, looks whole. */
+    char bytes[1 << 13];
+    FILE *file = fopen(name, "re");
+    assert_non_null(file);
+    const size_t length = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    int looks_whole = 0, read = 0;
+    for (size_t cut = 64; cut < length; cut++) {
+        trace = NULL;
+        if (replay_read_data("cut.et", bytes, cut, &trace) != WEIR_OK)
+            continue;
+        int notes = 0;
+        for (int i = 0; i < trace->nnotes; i++)
+            notes += strstr(trace->notes[i].text, "the file ends within a node") != NULL;
+        looks_whole += !notes;
+        read++;
+        replay_trace_free(trace);
+    }
+    assert_in_range(looks_whole, 1, 10);
+    assert_true(read > 500);
+}
+
 TEST(packed_files_read_as_unpacked_ones)
 {
     char folder[] = "/tmp/weir-replay-XXXXXX", command[512];
