@@ -7,8 +7,11 @@
 #define WEIR_MPI_H
 
 #include <weir/mpi_library.h>
+#include <weir/target.h>
 
 #include <mpi.h>
+
+WEIR_C_CASTS_BEGIN
 
 /* Fills in library for the program's MPI. Local. */
 static inline void weir_mpi_library_fill(weir_mpi_library *library)
@@ -35,5 +38,7 @@ static inline weir_status weir_boot_mpi_create(MPI_Comm comm, weir_boot **boot)
     weir_mpi_library_fill(&library);
     return weir_boot_mpi_create_from(&library, (weir_mpi_handle)comm, boot);
 }
+
+WEIR_C_CASTS_END
 
 #endif
