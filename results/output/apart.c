@@ -49,6 +49,8 @@ static size_t value_of(const results_row *row, const aspect *a, const char **tex
 {
     const int is_moe = row->text[RESULTS_TOKENS][0] != '\0';
     *text = row->text[a->column];
+    if (is_moe && (a->column == RESULTS_BUFFERS || a->column == RESULTS_GRAPH)) /* in its dist */
+        return 0;
     if (a->column != RESULTS_DIST || (!is_moe && a->part == 0))
         return strlen(*text);
     if (!is_moe)

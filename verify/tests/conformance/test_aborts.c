@@ -4,12 +4,15 @@
  * which aborts; and a call during which the communicator is aborted.
  */
 #include "verify/tests/support/internode_ranks.h"
+#include "verify/tests/support/long_part.h"
 
 #include "coll/coll.h"
 #include "moe/group.h"
 #include "plan/examples/examples.h"
 #include <weir/algo.h>
 #include <weir/moe.h>
+
+#include <pthread.h>
 #include <weir/plan.h>
 
 enum { TIMEOUT_MS = 500, LATE_MS = 1200, SLACK_MS = 2000, MOST = 100000 };
@@ -520,6 +523,117 @@ static int during_body(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* ------------------------------------------------------------------ at random */
+
+/* A generator by Marsaglia (Xorshift RNGs, 2003). */
+static uint64_t next_random(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    return *x >> 11;
+}
+
+/* An abort at a random moment of random calls. */
+typedef struct random_aborts {
+    layout where;
+    int first, count; /* seeds; a long run has ten times as many */
+} random_aborts;
+
+typedef struct abort_later {
+    weir_comm *comm;
+    unsigned after_us;
+} abort_later;
+
+static void *abort_after_a_while(void *argument)
+{
+    const abort_later *what = argument;
+    usleep(what->after_us);
+    weir_comm_abort(what->comm);
+    return NULL;
+}
+
+static weir_status call_split(caller *with)
+{
+    weir_comm *part = NULL;
+    float sum = 0, one = 1;
+    weir_status status = weir_comm_split(with->comm, with->rank % 2, 0, NULL, &part);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_allreduce(part, &one, &sum, 1, WEIR_FLOAT, WEIR_SUM, NULL);
+    weir_comm_destroy(part);
+    return status;
+}
+
+static weir_status call_exchange(caller *with)
+{
+    weir_mem *own = NULL, *all[8] = {NULL};
+    weir_status status = weir_mem_alloc(with->comm, 4096, &own);
+    if (status == WEIR_OK && !with->comm->internode)
+        status = weir_mem_exchange(with->comm, own, all);
+    for (int rank = 0; rank < with->nranks; rank++)
+        if (all[rank] != own)
+            weir_mem_free(all[rank]);
+    weir_mem_free(own);
+    return status;
+}
+
+static weir_status call_at_random(caller *with, uint64_t *x)
+{
+    static weir_status (*const calls[])(caller *) = {call_allreduce, call_alltoall, call_sendrecv,
+                                                     call_barrier,   call_moe,      call_split,
+                                                     call_exchange,  call_plan};
+    static const size_t counts[] = {1, 40, 3000, 20000, MOST};
+    with->count = counts[next_random(x) % 5];
+    return calls[next_random(x) % (with->executor ? 8 : 7)](with);
+}
+
+/* Every rank makes the same calls until one fails. Each ends soon after the abort, with ABORTED, or
+ * with the deadline, or the end of a rank, that it saw first; what follows is aborted. */
+static int random_body(weir_boot *boot, void *argument)
+{
+    enum { CALLS = 400, LATEST_US = 3000 };
+    const random_aborts *test = argument;
+    int failures = 0, calls = 0;
+    uint64_t x = (uint64_t)test->first * 0x9e3779b97f4a7c15u + 1;
+    caller with;
+    weir_comm *comm = open_late(boot, &test->where);
+    if (!comm || !open_caller(&with, comm, 1, &failures))
+        return NO_COMM;
+    const int aborter = (int)(next_random(&x) % (uint64_t)with.nranks);
+    abort_later later = {comm, (unsigned)(next_random(&x) % LATEST_US)};
+    pthread_t thread;
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    if (with.rank == aborter)
+        EXPECT(&failures, pthread_create(&thread, NULL, abort_after_a_while, &later) == 0);
+    const double begin_s = now_s();
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && calls++ < CALLS)
+        status = call_at_random(&with, &x);
+    const double took_s = now_s() - begin_s;
+    if (with.rank == aborter)
+        pthread_join(thread, NULL);
+    EXPECT(&failures, status == WEIR_OK || status == WEIR_ERR_ABORTED ||
+                          status == WEIR_ERR_TIMEOUT || status == WEIR_ERR_PEER);
+    EXPECT(&failures, took_s < (TIMEOUT_MS + LATE_MS + SLACK_MS) / 1000.0);
+    if (with.rank == aborter)
+        EXPECT(&failures, call_allreduce(&with) == WEIR_ERR_ABORTED);
+    if (failures)
+        fprintf(stderr, "# seed %d, rank %d: call %d ended with %d after %.2f s: %s\n", test->first,
+                with.rank, calls, status, took_s, weir_last_error());
+    close_caller(&with);
+    return failures;
+}
+
+static void test_random_aborts(void **state)
+{
+    random_aborts test = *(random_aborts *)*state;
+    if (!is_long_run())
+        long_part("nine of ten random aborts");
+    for (int i = test.count * (is_long_run() ? 10 : 1); i > 0; i--, test.first++)
+        run_ranks(ranks_of(&test.where), random_body, &test);
+}
+
 #define REPEATED(name, call, count, ...)                                                           \
     AT(name, test_repeated, (&(repeated_call){{.nodes = __VA_ARGS__}, call, count}))
 #define TCP "ab", .nnodes = 2, .transport = "tcp"
@@ -548,6 +662,10 @@ int main(void)
         AT("set-up waits on two nodes", test_setup, &two_nodes),
         RANKS_TEST("the creation of a communicator waits until its deadline", 2, create_body, NULL),
         RANKS_TEST("an abort during a call", 2, during_body, NULL),
+        AT("random aborts on one node", test_random_aborts,
+           (&(random_aborts){{.nodes = "aaa"}, 1, 25})),
+        AT("random aborts on two nodes", test_random_aborts,
+           (&(random_aborts){{TCP_NODES}, 1001, 10})),
     };
     return RUN_TESTS("aborts", tests);
 }
