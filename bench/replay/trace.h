@@ -95,6 +95,8 @@ typedef struct replay_trace {
     replay_note_entry notes[REPLAY_NOTES_MAX];
     int nnotes;
     uint64_t more_notes; /* that had no room */
+    int is_cut;          /* a file ends in the middle, as that of a killed job: ranks may have got
+                            further than others */
     const char *format;  /* "weir's text"; of the first file */
 } replay_trace;
 

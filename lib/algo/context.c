@@ -182,7 +182,7 @@ static weir_status context_retire(const weir_algo *algo, weir_comm *comm, weiri_
 {
     if (comm->gpu)
         comm->gpu->ops->quiesce(comm);
-    weir_status status = weir_comm_barrier(comm);
+    weir_status status = weiri_comm_barrier(comm);
     algo->ops->context_destroy(algo->state, context->context);
     memset(context, 0, sizeof *context);
     return status;

@@ -70,6 +70,9 @@
     X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1 allows several ranks to use one GPU")     \
     X(RAS, "WEIR_RAS", "0",                                                                        \
       "1 or HOST:PORT: answers the status requests of RAS clients there (1: localhost:28028)")     \
+    X(RECORD, "WEIR_RECORD", "(none)",                                                             \
+      "file for the calls of each rank, which bench_replay runs again; %r is the rank, which is "  \
+      "appended to a name without it")                                                             \
     X(METRICS, "WEIR_METRICS", "(none)",                                                           \
       "files of metrics to write, in the formats of NCCL's Inspector: prom, json, or both: "       \
       "prom,json")                                                                                 \

@@ -10,6 +10,7 @@
 #include "compute/copy.h"
 #include "comm/gpu/gpu.h"
 #include "comm/monitor/monitor.h"
+#include "comm/monitor/recorder.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -424,6 +425,17 @@ weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_
     return task_start(coll, &task);
 }
 
+/* A task of a communicator that WEIR_RECORD records. */
+static __attribute__((noinline)) weir_status task_start_recorded(weiri_coll *coll, weiri_task *task)
+{
+    const uint64_t begin_ns = weir_clock_ns();
+    const weir_status status = task_start(coll, task);
+    if (status == WEIR_OK)
+        weiri_recorder_call(coll->comm, task->call, begin_ns,
+                            coll->comm->gpu ? 0 : weir_clock_ns());
+    return status;
+}
+
 /* A call of a caller with another version's header, or of an algorithm object. */
 static __attribute__((noinline)) weir_status call_run_special(weir_comm *comm,
                                                               const weir_call *given)
@@ -442,7 +454,8 @@ static ON_CALL_PATH weir_status call_run(weir_comm *comm, const weir_call *call)
     weiri_task task;
     weir_status status = task_make(comm, call, &coll, &task);
     if (WEIRI_LIKELY(status == WEIR_OK))
-        status = task_start(coll, &task);
+        status = WEIRI_UNLIKELY(comm->recorder != NULL) ? task_start_recorded(coll, &task)
+                                                        : task_start(coll, &task);
     return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm) &&
                           !call_survives_abort(comm))
                ? call_fail_aborted(comm, call, weiri_comm_fail_ended)

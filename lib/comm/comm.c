@@ -14,6 +14,7 @@
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode_comm.h"
 #include "comm/monitor/monitor.h"
+#include "comm/monitor/recorder.h"
 #include "comm/same_build.h"
 
 #include <stdlib.h>
@@ -29,6 +30,7 @@ static weir_status comm_find_placements(weir_boot *boot, const weiri_address *mo
                                          .hardware = weiri_hardware_id(),
                                          .kernel = weiri_kernel_id(),
                                          .pid = (int32_t)getpid(),
+                                         .job_rank = weiri_recorder_job_rank(rank),
                                          .monitor = *monitor};
     weiri_host_own_cores(rank, placements[rank].cores);
     weir_status status = weir_boot_allgather(boot, placements, sizeof *placements);
@@ -67,6 +69,8 @@ static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
     else if (status == WEIR_OK)
         status = weiri_comm_create_node(boot, own, NULL, NULL, comm);
     weiri_monitor_open(status == WEIR_OK ? *comm : NULL, placements);
+    if (status == WEIR_OK)
+        weiri_recorder_open(*comm, placements);
     free(placements);
     return status;
 }
@@ -103,10 +107,20 @@ weir_status weir_comm_destroy(weir_comm *comm)
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
     weiri_monitor_close(comm);
+    weiri_recorder_close(comm);
     return comm->internode ? weiri_internode_comm_destroy(comm) : weiri_node_comm_destroy(comm);
 }
 
 weir_status weir_comm_barrier(weir_comm *comm)
+{
+    const uint64_t begin_ns = comm && comm->recorder ? weir_clock_ns() : 0;
+    const weir_status status = weiri_comm_barrier(comm);
+    if (begin_ns && status == WEIR_OK)
+        weiri_recorder_barrier(comm, begin_ns, weir_clock_ns());
+    return status;
+}
+
+weir_status weiri_comm_barrier(weir_comm *comm)
 {
     weir_status status = weiri_comm_admit(comm, "weir_comm_barrier");
     if (status == WEIR_OK)

@@ -208,9 +208,10 @@ struct weir_comm {
     const char *noted;  /* the text that is in where->note */
     /* Monitoring (monitor/monitor.h). Every collective is counted, so that a call costs the same
      * whether monitoring is on or off. */
-    struct weiri_monitor *monitor; /* NULL: off */
-    uint64_t *counts;              /* by function; `uncounted` while nobody reads them */
-    uint64_t untimed;              /* calls whose number has one of these bits are not timed */
+    struct weiri_monitor *monitor;   /* NULL: off */
+    struct weiri_recorder *recorder; /* WEIR_RECORD (monitor/recorder.h); NULL: off */
+    uint64_t *counts;                /* by function; `uncounted` while nobody reads them */
+    uint64_t untimed;                /* calls whose number has one of these bits are not timed */
     uint64_t uncounted[WEIRI_MONITOR_COUNTS];
 
     /* Memory that the ranks of one node share. Unused in a communicator of several nodes, whose
@@ -282,6 +283,9 @@ weir_status weiri_comm_fail_ended(weir_comm *comm, const char *function);
 /* If the communicator was aborted because of a rank's buffer, sets the error line, which ends with
  * where, and returns WEIR_ERR_INVALID on that rank, WEIR_ERR_ABORTED on others. Else WEIR_OK. */
 weir_status weiri_comm_fail_buffer(const weir_comm *comm, const char *where);
+
+/* weir_comm_barrier as a part of another call: it is not recorded (monitor/recorder.h). */
+weir_status weiri_comm_barrier(weir_comm *comm);
 
 /* Checks that a function may use the communicator: it was not aborted, and this process created it.
  */

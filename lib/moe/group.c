@@ -289,7 +289,7 @@ void weir_moe_free(weir_moe *group)
         return;
     if (group->gpu)
         group->comm->gpu->ops->quiesce(group->comm);
-    weir_comm_barrier(group->comm); /* if it fails the communicator is aborted; memory is freed */
+    weiri_comm_barrier(group->comm); /* if it fails the communicator is aborted; memory is freed */
     group_release(group);
 }
 

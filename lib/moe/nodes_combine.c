@@ -192,7 +192,7 @@ weir_status weiri_moe_nodes_combine(weir_moe *g, const moe_call *call, int phase
     if (status != WEIR_OK)
         return status;
     combine_share(g, a);
-    status = weir_comm_barrier(n->local);
+    status = weiri_comm_barrier(n->local);
     if (status != WEIR_OK)
         return status;
     combine_pack(g, a);

@@ -224,7 +224,7 @@ weir_status weiri_moe_nodes_dispatch(weir_moe *g, const moe_call *call, int phas
     }
     status = dispatch_transfer(g, a);
     if (status == WEIR_OK)
-        status = weir_comm_barrier(n->local);
+        status = weiri_comm_barrier(n->local);
     if (status != WEIR_OK)
         return status;
     dispatch_receive_nodes(g, a);

@@ -8,6 +8,7 @@
 #include "nccl/calls/pending.h"
 
 #include "coll/coll.h"
+#include "comm/monitor/recorder.h"
 
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@ typedef struct part {
     weiri_nccl_comm *comm;
     weiri_nccl_call *calls;
     size_t ncalls;
+    int group; /* its number in recordings */
 } part;
 
 static ncclResult_t group_no_memory(void)
@@ -43,10 +45,12 @@ static ncclResult_t group_run_part(void *opaque)
 {
     part *mine = opaque;
     int has_p2p = 0;
+    weiri_recorder_set_group(mine->group);
     ncclResult_t result = group_run_collectives(mine, &has_p2p);
     if (result == ncclSuccess && has_p2p)
         result = weiri_nccl_result_of(mine->comm,
                                       weiri_nccl_p2p_run(mine->comm, mine->calls, mine->ncalls));
+    weiri_recorder_set_group(-1);
     weiri_nccl_leave(mine->comm);
     mine->comm = NULL;
     return result;
@@ -99,8 +103,11 @@ static ncclResult_t group_run_parts(part *parts, size_t count)
 {
     ncclResult_t result = ncclSuccess;
     int launches = 1;
-    for (size_t i = 0; i < count; i++)
+    const int group = weiri_recorder_new_group();
+    for (size_t i = 0; i < count; i++) {
         launches &= count == 1 || only_launches(&parts[i]);
+        parts[i].group = group;
+    }
     if (launches || count == 1) {
         for (size_t i = 0; i < count && result == ncclSuccess; i++)
             result = group_run_part(&parts[i]);

@@ -37,7 +37,7 @@ void weiri_nccl_comm_free(weiri_nccl_comm *comm)
     if (comm->device >= 0)
         weiri_nccl_gpu_order_end(comm);
     if (comm->comm && !comm->async_error)
-        weir_comm_barrier(comm->comm); /* nobody uses the mailboxes any more */
+        weiri_comm_barrier(comm->comm); /* nobody uses the mailboxes any more */
     weiri_nccl_registrations_free(comm);
     weiri_nccl_beside_end(comm);
     weiri_nccl_saved_free(comm);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "comm/monitor/monitor.h"
+#include "comm/monitor/recorder.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -64,12 +65,32 @@ static void profiler_end_pairs(weiri_monitor *monitor, const weiri_nccl_call *ca
     free(all);
 }
 
+/* Serves sends and receives, and records each with the time of all. */
+static weir_status profiler_serve(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count,
+                                  weiri_nccl_serve *serve)
+{
+    weir_comm *own = comm->comm;
+    if (!own->recorder)
+        return serve(comm, calls, count);
+    const uint64_t begin_ns = weir_clock_ns();
+    const weir_status status = serve(comm, calls, count);
+    const uint64_t end_ns = comm->device >= 0 ? 0 : weir_clock_ns();
+    for (size_t i = 0; i < count && status == WEIR_OK; i++)
+        if (weiri_nccl_is_p2p(&calls[i]))
+            weiri_recorder_message(own, weiri_nccl_sends(&calls[i]), weiri_nccl_peer(&calls[i]),
+                                   weiri_nccl_count(&calls[i]), calls[i].call.dtype, begin_ns,
+                                   end_ns);
+    return status;
+}
+
 weir_status weiri_nccl_p2p_monitored(weiri_nccl_comm *comm, const weiri_nccl_call *calls,
                                      size_t count, weiri_nccl_serve *serve)
 {
     weiri_monitor *monitor = comm->comm->monitor;
     weir_stream stream = NULL;
     uint64_t sends = 0, receives = 0;
+    if (!monitor)
+        return profiler_serve(comm, calls, count, serve);
     for (size_t i = 0; i < count; i++) {
         if (!weiri_nccl_is_p2p(&calls[i]))
             continue;
@@ -78,7 +99,7 @@ weir_status weiri_nccl_p2p_monitored(weiri_nccl_comm *comm, const weiri_nccl_cal
         receives += (uint64_t)!weiri_nccl_sends(&calls[i]);
     }
     const uint64_t begin_ns = weiri_monitor_begin_pairs(monitor, sends, receives, stream);
-    const weir_status status = serve(comm, calls, count);
+    const weir_status status = profiler_serve(comm, calls, count, serve);
     if (!begin_ns || status != WEIR_OK)
         weiri_monitor_end(monitor, begin_ns, stream);
     else

@@ -45,7 +45,7 @@ static weir_status suspend_save(weiri_nccl_comm *comm)
     weiri_nccl_saved *saved = calloc(1, sizeof *saved);
     if (comm->device >= 0)
         weiri_nccl_gpu_order_end(comm);
-    weir_status status = weir_comm_barrier(comm->comm);
+    weir_status status = weiri_comm_barrier(comm->comm);
     if (status == WEIR_OK && saved) {
         saved->count = (size_t)comm->p2p->count;
         saved->words = malloc(weiri_rma_words_bytes(&comm->settings, comm->p2p->count) + 1);

@@ -114,7 +114,7 @@ weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *cal
         return weiri_nccl_vendor_p2p(comm, calls, count);
     const uint64_t lent = comm->p2p->lent;
     weiri_nccl_nvtx_begin(comm, "ncclGroup of sends and receives", 0);
-    weir_status status = comm->comm->monitor
+    weir_status status = comm->comm->monitor || comm->comm->recorder
                              ? weiri_nccl_p2p_monitored(comm, calls, count, serve_all)
                              : serve_all(comm, calls, count);
     weiri_nccl_nvtx_end(comm);

@@ -76,8 +76,8 @@ static int needs_shared_staging(weir_executor *executor, const weiri_plan_contex
 /* Makes regions that are new on any rank known to all ranks. Collective. */
 static weir_status share_new_regions(weir_executor *executor)
 {
-    weir_status status = weir_comm_barrier(executor->comm);
-    return status == WEIR_OK ? weir_comm_barrier(executor->comm) : status;
+    weir_status status = weiri_comm_barrier(executor->comm);
+    return status == WEIR_OK ? weiri_comm_barrier(executor->comm) : status;
 }
 
 static weir_status allocate_segment(weir_executor *executor, weiri_plan_context *context)

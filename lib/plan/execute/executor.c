@@ -65,7 +65,7 @@ void weir_executor_destroy(weir_executor *executor)
         return;
     if (executor->ncontexts) { /* if either fails, no rank uses the contexts any more */
         executor->ops->settle(executor);
-        weir_comm_barrier(executor->comm);
+        weiri_comm_barrier(executor->comm);
     }
     weiri_executor_free(executor);
 }

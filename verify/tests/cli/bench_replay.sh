@@ -94,4 +94,16 @@ check "a cut file does not run with a part of its calls" refuses "no calls" "$sc
 mkdir "$scratch/folder"
 grep -E '^comm| r[01] ' "$job" >"$scratch/folder/0" && grep -E '^comm| r[23] ' "$job" >"$scratch/folder/1"
 check "a folder is one recording" ends_with 0 ./bench_replay "$scratch/folder" -n 1
+
+# A run of bench_replay is a job as well: three repetitions of the recording over split communicators.
+mkdir "$scratch/recorded"
+check "WEIR_RECORD records a job" ends_with 0 env WEIR_RECORD="$scratch/recorded/%r" ./bench_replay "$job" -n 1 -c 0
+check "with a file for each rank" eval '[ "$(ls "$scratch/recorded" | tr "\n" " ")" = "0 1 2 3 " ]'
+check "whose calls are those of the job, three times" eval '[ "$(grep -c " allgather half 4096 inplace" "$scratch/recorded/2")" -eq 3 ] &&
+    [ "$(grep -c " reduce double max 1000 root=3 inplace" "$scratch/recorded/3")" -eq 3 ]'
+check "and which runs again" ends_with 0 ./bench_replay "$scratch/recorded" -n 1
+check "a second library in the process leaves the file to the first one" eval 'ends_with 0 env WEIR_RECORD="$scratch/recorded/%r" \
+    ./bench_replay "$job" -n 1 --peer "$PWD/build/libweir_nccl.so" && grep -q "to which another rank or library is writing" "$err"'
+check "WEIR_RECORD in a folder that does not exist is a warning" eval 'ends_with 0 env WEIR_RECORD="$scratch/none/%r" ./bench_replay "$job" -n 1 &&
+    grep -qE "WEIR_RECORD: cannot write $scratch/none/0: No such file" "$err"'
 tap_done

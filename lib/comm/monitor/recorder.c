@@ -1,0 +1,406 @@
+/* Records calls as text: see recorder.h. */
+#include "comm/monitor/recorder.h"
+
+#include "base/contract.h"
+#include "base/env.h"
+#include "base/launchers.h"
+#include "base/log.h"
+#include "comm/internode/internode.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    BLOCK_BYTES = 1 << 20, /* that are mapped at a time */
+    PAGE_BYTES = 4096,
+    LINE_BYTES = 256,  /* enough for a line without splits */
+    NUMBER_BYTES = 21, /* of a split with its comma */
+    NAME_BYTES = 48
+};
+
+/* What stands in each line of a communicator: " r3 c1a2b " */
+struct weiri_recorder {
+    size_t bytes;
+    char prefix[NAME_BYTES];
+};
+
+/* The file of this process. */
+static struct {
+    pthread_mutex_t mutex;
+    int fd, ncomms;
+    int has_failed; /* nothing more is written */
+    char *window;   /* NULL: nothing is mapped */
+    size_t window_bytes;
+    uint64_t window_at; /* its place in the file */
+    uint64_t bytes;     /* of all lines */
+    uint64_t begin_ns;  /* the monotonic clock when the file began */
+} file = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+static atomic_int first_rank = -1;
+static atomic_int groups;
+static _Thread_local int group_now = -1;
+
+int weiri_recorder_job_rank(int rank)
+{
+    const weiri_launcher_row *row = weiri_launcher_of_process();
+    const int launched = row ? weiri_launcher_number(row->rank) : -1;
+    int none = -1;
+    atomic_compare_exchange_strong(&first_rank, &none, rank);
+    return launched >= 0 ? launched : atomic_load(&first_rank);
+}
+
+int weiri_recorder_new_group(void)
+{
+    return atomic_fetch_add(&groups, 1) & INT_MAX;
+}
+
+void weiri_recorder_set_group(int group)
+{
+    group_now = group;
+}
+
+/* ------------------------------------------------------------------ the file */
+
+/* Ends the recording for good; the lines so far stay. */
+static void file_fail(const char *what, int error)
+{
+    weiri_log(WEIRI_LOG_WARN, "%s: %s: %s; the recording ends here, and the job goes on",
+              weiri_env_name(WEIRI_ENV_RECORD), what, strerror(error));
+    file.has_failed = 1;
+    if (file.fd >= 0 && ftruncate(file.fd, (off_t)file.bytes) != 0)
+        weiri_log(WEIRI_LOG_WARN, "%s: the file ends with bytes of 0",
+                  weiri_env_name(WEIRI_ENV_RECORD));
+}
+
+static void file_unmap(void)
+{
+    if (file.window)
+        munmap(file.window, file.window_bytes);
+    file.window = NULL;
+}
+
+/* Returns room for so many bytes after the last line; NULL: there is none. */
+static char *file_room(size_t bytes)
+{
+    if (file.has_failed)
+        return NULL;
+    if (file.window && file.bytes + bytes <= file.window_at + file.window_bytes)
+        return file.window + (file.bytes - file.window_at);
+    file_unmap();
+    file.window_at = file.bytes & ~(uint64_t)(PAGE_BYTES - 1);
+    file.window_bytes = (bytes + BLOCK_BYTES + PAGE_BYTES) & ~(size_t)(PAGE_BYTES - 1);
+    const int error = posix_fallocate(file.fd, (off_t)file.window_at, (off_t)file.window_bytes);
+    void *window = MAP_FAILED;
+    if (!error)
+        window = mmap(NULL, file.window_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd,
+                      (off_t)file.window_at);
+    if (window == MAP_FAILED) {
+        file_fail("no room for more lines", error ? error : errno);
+        return NULL;
+    }
+    file.window = window;
+    return file.window + (file.bytes - file.window_at);
+}
+
+/* Leaves a file to who writes to it. */
+static void file_drop(void)
+{
+    close(file.fd);
+    file.fd = -1;
+}
+
+/* Makes the path of WEIR_RECORD: %r becomes the rank, which otherwise is appended. */
+static void file_path(int rank, char *path, size_t bytes)
+{
+    const char *text = weiri_env(WEIRI_ENV_RECORD), *place = strstr(text, "%r");
+    if (place)
+        snprintf(path, bytes, "%.*s%d%s", (int)(place - text), text, rank, place + 2);
+    else
+        snprintf(path, bytes, "%s.%d", text, rank);
+}
+
+static void file_begin(int rank)
+{
+    char path[PATH_MAX], what[PATH_MAX + 64], *at;
+    struct timespec now;
+    file_path(rank, path, sizeof path);
+    file.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file.fd < 0 || flock(file.fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(file.fd, 0) != 0) {
+        const int error = errno;
+        snprintf(what, sizeof what, "cannot write %s%s", path,
+                 error == EWOULDBLOCK ? ", to which another rank or library is writing" : "");
+        if (error == EWOULDBLOCK)
+            file_drop();
+        file_fail(what, error);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    file.begin_ns = weir_clock_ns();
+    if ((at = file_room(LINE_BYTES)))
+        file.bytes += (uint64_t)snprintf(at, LINE_BYTES, "# weir recording 1\nbegin %lld.%09ld\n",
+                                         (long long)now.tv_sec, now.tv_nsec);
+}
+
+/* --------------------------------------------------------------- communicators */
+
+/* Whether ranks of the communicator share this process: their calls cannot be told apart. */
+static int shares_process(const weir_comm *comm, const weiri_placement *placements)
+{
+    const weiri_placement *own = &placements[comm->rank];
+    int found = 0;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        found += placements[rank].host == own->host && placements[rank].kernel == own->kernel &&
+                 placements[rank].pid == own->pid;
+    return found > 1;
+}
+
+static void write_ranks(const weir_comm *comm, const weiri_placement *placements)
+{
+    const size_t bytes = LINE_BYTES + (size_t)comm->nranks * NUMBER_BYTES;
+    char *line = file_room(bytes), *at = line;
+    if (!line)
+        return;
+    at += sprintf(at, "comm c%012llx", (unsigned long long)(comm->job >> 16));
+    for (int rank = 0; rank < comm->nranks; rank++)
+        at += sprintf(at, "%c%d", rank ? ',' : ' ', (int)placements[rank].job_rank);
+    *at++ = '\n';
+    file.bytes += (uint64_t)(at - line);
+}
+
+void weiri_recorder_open(weir_comm *comm, const weiri_placement *placements)
+{
+    if (!weiri_env(WEIRI_ENV_RECORD))
+        return;
+    struct weiri_recorder *made = malloc(sizeof *made);
+    const int rank = placements[comm->rank].job_rank;
+    pthread_mutex_lock(&file.mutex);
+    if (made && shares_process(comm, placements)) {
+        weiri_log(WEIRI_LOG_WARN,
+                  "%s: a communicator with several ranks in one process is not "
+                  "recorded; start a process for each rank",
+                  weiri_env_name(WEIRI_ENV_RECORD));
+    } else if (made) {
+        if (file.fd < 0 && !file.has_failed)
+            file_begin(rank);
+        made->bytes = (size_t)snprintf(made->prefix, sizeof made->prefix, " r%d c%012llx ", rank,
+                                       (unsigned long long)(comm->job >> 16));
+        write_ranks(comm, placements);
+        file.ncomms++;
+        comm->recorder = made;
+    }
+    pthread_mutex_unlock(&file.mutex);
+    if (!comm->recorder)
+        free(made);
+}
+
+void weiri_recorder_close(weir_comm *comm)
+{
+    if (!comm->recorder)
+        return;
+    pthread_mutex_lock(&file.mutex);
+    if (--file.ncomms == 0 && !file.has_failed) {
+        file_unmap();
+        if (ftruncate(file.fd, (off_t)file.bytes) != 0)
+            file_fail("cannot end the file", errno);
+    }
+    pthread_mutex_unlock(&file.mutex);
+    free(comm->recorder);
+    comm->recorder = NULL;
+}
+
+/* ----------------------------------------------------------------------- lines */
+
+static inline char *put_text(char *at, const char *text)
+{
+    const size_t bytes = strlen(text);
+    memcpy(at, text, bytes);
+    return at + bytes;
+}
+
+/* Writes a number below 100 with two digits. */
+static inline void put_pair(char *at, uint32_t number)
+{
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+    memcpy(at, pairs + 2 * (size_t)number, 2);
+}
+
+static char *put_whole(char *at, uint64_t number)
+{
+    char digits[20];
+    int begin = sizeof digits;
+    for (; number >= 100; number /= 100)
+        put_pair(digits + (begin -= 2), (uint32_t)(number % 100));
+    put_pair(digits + (begin -= 2), (uint32_t)number);
+    begin += number < 10;
+    memcpy(at, digits + begin, sizeof digits - (size_t)begin);
+    return at + sizeof digits - (size_t)begin;
+}
+
+/* Writes nanoseconds as seconds. */
+static char *put_seconds(char *at, uint64_t ns)
+{
+    uint32_t rest = (uint32_t)(ns % 1000000000);
+    if (ns < 1000000000)
+        *at++ = '0';
+    else
+        at = put_whole(at, ns / 1000000000);
+    *at = '.';
+    for (int i = 8; i > 0; i -= 2, rest /= 100)
+        put_pair(at + i, rest % 100);
+    at[1] = (char)('0' + rest);
+    return at + 10;
+}
+
+/* The beginning of a line. */
+static char *put_begin(char *at, const weir_comm *comm, uint64_t begin_ns)
+{
+    at = put_seconds(at, begin_ns > file.begin_ns ? begin_ns - file.begin_ns : 0);
+    memcpy(at, comm->recorder->prefix, comm->recorder->bytes);
+    return at + comm->recorder->bytes;
+}
+
+/* The end of a line. */
+static char *put_end(char *at, uint64_t begin_ns, uint64_t end_ns)
+{
+    if (group_now >= 0)
+        at = put_whole(put_text(at, " group="), (uint64_t)group_now);
+    if (end_ns)
+        at = put_text(put_whole(put_text(at, " took="), end_ns - begin_ns), "e-9");
+    *at++ = '\n';
+    return at;
+}
+
+static char *put_counts(char *at, const char *name, const size_t *counts, int nranks)
+{
+    at = put_text(at, name);
+    for (int rank = 0; rank < nranks; rank++) {
+        if (rank)
+            *at++ = ',';
+        at = put_whole(at, counts[rank]);
+    }
+    return at;
+}
+
+static int is_in_place(const weir_comm *comm, const weir_call *call)
+{
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    const weiri_buffers of = {.in = call->in,
+                              .out = call->out,
+                              .block_bytes = call->count * weir_dtype_bytes(call->dtype)};
+    return contract->in_place == WEIRI_IN_PLACE_CALLS &&
+           weiri_contract_is_in_place(contract, comm->rank, &of);
+}
+
+/* A call with splits: the counts for and from each rank. */
+static char *put_splits(char *at, const weir_comm *comm, const weir_call *call)
+{
+    const weir_device_splits *device = call->device_splits;
+    /* On the host both kinds are arrays of the process. */
+    const size_t *sent = device ? (const size_t *)device->send_counts : call->splits->send_counts;
+    const size_t *received =
+        device ? (const size_t *)device->recv_counts : call->splits->recv_counts;
+    at = put_counts(at, " sent=", sent, comm->nranks);
+    return put_counts(at, " received=", received, comm->nranks);
+}
+
+static char *put_call(char *at, const weir_comm *comm, const weir_call *call)
+{
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    at = put_text(at, contract->name);
+    *at++ = ' ';
+    at = put_text(at, weir_dtype_name(call->dtype));
+    if (contract->reduces) {
+        *at++ = ' ';
+        at = put_text(at, weir_op_name(call->op));
+    }
+    if (call->collective == WEIR_COLL_ALLTOALLV)
+        return put_splits(at, comm, call);
+    *at++ = ' ';
+    at = put_whole(at, call->count);
+    if (contract->has_root)
+        at = put_whole(put_text(at, " root="), (uint64_t)call->root);
+    return is_in_place(comm, call) ? put_text(at, " inplace") : at;
+}
+
+static char *put_message(char *at, int sends, int peer, size_t count, weir_dtype dtype)
+{
+    at = put_text(at, sends ? "send " : "recv ");
+    at = put_text(at, weir_dtype_name(dtype));
+    *at++ = ' ';
+    at = put_whole(at, count);
+    return put_whole(put_text(at, sends ? " to=" : " from="), (uint64_t)peer);
+}
+
+void weiri_recorder_message(const weir_comm *comm, int sends, int peer, size_t count,
+                            weir_dtype dtype, uint64_t begin_ns, uint64_t end_ns)
+{
+    pthread_mutex_lock(&file.mutex);
+    char *line = file_room(LINE_BYTES);
+    if (line) {
+        char *at = put_begin(line, comm, begin_ns);
+        at = put_message(at, sends, peer, count, dtype);
+        file.bytes += (uint64_t)(put_end(at, begin_ns, end_ns) - line);
+    }
+    pthread_mutex_unlock(&file.mutex);
+}
+
+/* A sendrecv is a send and a receive of one group. */
+static void record_sendrecv(const weir_comm *comm, const weir_call *call, uint64_t begin_ns,
+                            uint64_t end_ns)
+{
+    const int outer = group_now;
+    if (outer < 0 && call->destination >= 0 && call->source >= 0)
+        group_now = weiri_recorder_new_group();
+    if (call->destination >= 0)
+        weiri_recorder_message(comm, 1, call->destination, call->count, call->dtype, begin_ns,
+                               end_ns);
+    if (call->source >= 0)
+        weiri_recorder_message(comm, 0, call->source, call->recv_count, call->dtype, begin_ns,
+                               end_ns);
+    group_now = outer;
+}
+
+void weiri_recorder_call(const weir_comm *comm, const weir_call *call, uint64_t begin_ns,
+                         uint64_t end_ns)
+{
+    if (call->collective == WEIR_COLL_SENDRECV) {
+        record_sendrecv(comm, call, begin_ns, end_ns);
+        return;
+    }
+    const int has_splits = call->collective == WEIR_COLL_ALLTOALLV;
+    const size_t bytes = LINE_BYTES + (has_splits ? 2 * (size_t)comm->nranks * NUMBER_BYTES : 0);
+    pthread_mutex_lock(&file.mutex);
+    char *line = file_room(bytes);
+    if (line && has_splits && call->device_splits && comm->gpu) {
+        file.bytes += (uint64_t)sprintf(line, "# an alltoallv with counts in GPU memory: their "
+                                              "values are not known to the host; left out\n");
+    } else if (line) {
+        char *at = put_call(put_begin(line, comm, begin_ns), comm, call);
+        file.bytes += (uint64_t)(put_end(at, begin_ns, end_ns) - line);
+    }
+    pthread_mutex_unlock(&file.mutex);
+}
+
+void weiri_recorder_barrier(const weir_comm *comm, uint64_t begin_ns, uint64_t end_ns)
+{
+    pthread_mutex_lock(&file.mutex);
+    char *line = file_room(LINE_BYTES);
+    if (line) {
+        char *at = put_text(put_begin(line, comm, begin_ns), "barrier");
+        file.bytes += (uint64_t)(put_end(at, begin_ns, end_ns) - line);
+    }
+    pthread_mutex_unlock(&file.mutex);
+}
