@@ -34,7 +34,7 @@ const int weiri_nlaunchers = sizeof weiri_launchers / sizeof weiri_launchers[0];
 
 const char *weiri_launcher_kind_name(weiri_launcher_kind kind)
 {
-    static const char *const names[] = {"mpi", "pmix", "slurm", "torchrun", WEIRI_MPI_ANY};
+    static const char *const names[] = {"mpi", "pmix", "slurm", "torchrun"};
     return names[kind];
 }
 

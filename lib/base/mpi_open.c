@@ -99,7 +99,7 @@ const char *weiri_mpi_file(void)
 
 const char *weiri_mpi_abi(void)
 {
-    static const char *const names[] = {"standard", "MPICH", "Open MPI", "unknown"};
+    static const char *const names[] = {"standard", "MPICH", "Open MPI", "its own"};
     return names[opened.abi];
 }
 
@@ -359,7 +359,7 @@ weir_status weiri_mpi_open(const weiri_launcher_row *row)
     pthread_mutex_lock(&opened.mutex);
     if (!weiri_mpi.bytes && weiri_mpi_linked) {
         weiri_mpi_linked(&weiri_mpi);
-        snprintf(opened.file, sizeof opened.file, "linked statically");
+        snprintf(opened.file, sizeof opened.file, "linked by the build");
     } else if (!weiri_mpi.bytes) {
         status = mpi_open_first(row);
     }

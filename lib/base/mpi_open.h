@@ -21,8 +21,8 @@ weir_status weiri_mpi_open(const weiri_launcher_row *row);
 /* Takes the library of the caller, which may be in use already. Local. WEIR_ERR_INVALID if the
  * caller has another weir/mpi_library.h; WEIR_ERR_SYSTEM if another MPI is in use. */
 weir_status weiri_mpi_take(const weir_mpi_library *library);
-/* The path of the library that weiri_mpi_open opened; empty if it opened none, and "linked
- * statically" for a program that contains it. Its ABI: "standard", "MPICH" or "Open MPI". Local. */
+/* The path of the library that weiri_mpi_open opened; empty if it opened none, and "linked by the
+ * build" of MPI_LINK=1. Its ABI: "standard", "MPICH", "Open MPI", or "its own" if linked. Local. */
 const char *weiri_mpi_file(void);
 const char *weiri_mpi_abi(void);
 

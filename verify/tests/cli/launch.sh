@@ -320,6 +320,16 @@ left_out() { grep -q 'WITHOUT tests of programs that are compiled for MPI: no no
 check "make config names what needs mpicc" left_out
 no_mpi_linked() { ends_with 0 ldd $bench && ! grep -q libmpi "$out"; }
 check "a benchmark is linked with no MPI library" no_mpi_linked
+if mpicc=$(command -v "${MPICC:-mpicc}"); then
+    linked() { ends_with 0 make MPI_LINK=1 MPICC="$mpicc" CUDA="$cuda" O="$other" -j2 "$other/bench_allreduce"; }
+    check "MPI_LINK=1 links a benchmark with the MPI of MPICC" linked
+    needs_mpi() { ends_with 0 ldd "$other/bench_allreduce" && grep -q libmpi "$out"; }
+    check "MPI_LINK=1: the program needs its library" needs_mpi
+    check "MPI_LINK=1: ranks" ends_with 0 ci/mpirun -np 2 env WEIR_MPI_SO=/nowhere "$other/bench_allreduce" -b 8 -e 8 --peer mpi
+    check "MPI_LINK=1: the header says so" grep -q '^# MPI: .*linked by the build)' "$out"
+else
+    skip "MPI_LINK=1 links a benchmark with the MPI of MPICC" "no ${MPICC:-mpicc}"
+fi
 check "WEIR_MPI_SO names no library: ends with 3" \
     ends_with 3 env PMI_RANK=0 PMI_SIZE=1 WEIR_MPI_SO=/nowhere/libmpi.so.12 $bench
 check "WEIR_MPI_SO names no library: one line with the name" says 'PMI_RANK=0' 'WEIR_MPI_SO' '/nowhere/libmpi.so.12'
