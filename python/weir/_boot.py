@@ -101,15 +101,17 @@ def init(mpi: Any = None, *, id: Optional[UniqueId] = None, rank: Optional[int] 
          timeout_ms: int = 0, scratch_bytes: int = 0) -> Communicator:
     """Creates the communicator of all ranks of a job. Collective; blocks until all ranks have joined.
 
-    mpi: an mpi4py communicator. id, rank, size: a `unique_id()`, this rank, the number of ranks.
-    Without these, the variables of the launcher identify the job, as for `weir_boot_launcher_create` in C. A Slurm
+    - mpi: an mpi4py communicator.
+    - id, rank, size: a `unique_id()`, this rank, the number of ranks.
+    - backend: "host" (arrays in host memory), "cuda" (on this rank's GPU) or "auto": the environment variable
+      WEIR_BACKEND, else cuda if every rank can have a GPU.
+    - device: the CUDA device number; None: by local rank.
+    - timeout_ms: the deadline of every wait; 0: WEIR_TIMEOUT_MS, else 30 s.
+    - scratch_bytes: the library's memory per rank on the host; 0: the default.
+
+    Without mpi and id, the variables of the launcher identify the job, as for `weir_boot_launcher_create` in C. A Slurm
     step of one task is a job of one rank. WEIR_LAUNCHER (torchrun, slurm, pmix, mpi) selects a launcher if the variables
     of several are set; mpi needs mpi4py.
-
-    backend: "host" (arrays in host memory), "cuda" (on this rank's GPU) or "auto" (the
-    environment variable WEIR_BACKEND; if that is unset, cuda if every rank can have a GPU). device: the
-    CUDA device number; None: by local rank. timeout_ms: the deadline of every wait; 0: WEIR_TIMEOUT_MS,
-    else 30 s. scratch_bytes: the library's memory per rank on the host; 0: the default.
 
     Raises InvalidError if arguments or environment do not identify the job, TimedOutError if ranks do not
     join, UnsupportedError if the backend cannot serve these ranks.

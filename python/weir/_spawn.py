@@ -37,8 +37,10 @@ def spawn(function: Callable[..., Any], size: int, *arguments: Any, timeout_s: f
           method: Optional[str] = None, **options: Any) -> list[Any]:
     """Runs function(comm, *arguments) in `size` new processes of this node and returns their results.
 
-    method: "fork" (the default; function may be any object) or "spawn" (needed if this process uses CUDA
-    or other threads; function must be importable). options: those of `init`, for example backend="host".
+    - method: "fork" (the default; function may be any object) or "spawn" (needed if this process uses CUDA
+      or other threads; function must be importable).
+    - options: those of `init`, for example backend="host".
+
     Blocks until all ranks have ended. Raises RankError for the first rank that failed, TimedOutError after
     timeout_s; the other ranks are ended then.
     """

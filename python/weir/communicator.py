@@ -337,11 +337,14 @@ class Communicator:
                    algo: Optional[str] = None) -> A:
         """Combines the arrays of all ranks element by element; every rank gets the result.
 
-        data: an array of any shape. out: an array of as many elements of the same type, which shares no
-        memory with data; None: in place.
-        op: "sum", "prod", "max", "min" or "avg". stream: on GPUs, a CUDA stream as a number or as an
-        object of PyTorch or CuPy; None: the current stream of the array's library. algo: an algorithm
-        by name, the same on all ranks; None: selected by size. Returns out, or data.
+        - data: an array of any shape.
+        - out: an array of as many elements of the same type, which shares no memory with data; None: in place.
+        - op: "sum", "prod", "max", "min" or "avg".
+        - stream: on GPUs, a CUDA stream as a number or as an object of PyTorch or CuPy; None: the current
+          stream of the array's library.
+        - algo: an algorithm by name, the same on all ranks; None: selected by size.
+
+        Returns out, or data.
         """
         if algo is None and stream is None and self._fast(0, data, out, op):
             return data if out is None else out
@@ -469,10 +472,12 @@ class Communicator:
                      algo: Optional[str] = None) -> A:
         """Sends blocks of different lengths to all ranks.
 
-        data: shape (sum(send_counts), ...), one block for each rank in rank order. send_counts,
-        recv_counts: rows of the first axis, for and from each rank; recv_counts None: the ranks exchange
-        their counts first (on host memory). out: sum(recv_counts) rows; None: allocated. Returns
-        out. MismatchError if the counts of two ranks differ.
+        - data: shape (sum(send_counts), ...), one block for each rank in rank order.
+        - send_counts: rows of the first axis for each rank.
+        - recv_counts: rows from each rank; None: the ranks exchange their counts first (on host memory).
+        - out: sum(recv_counts) rows; None: allocated.
+
+        Returns out. MismatchError if the counts of two ranks differ.
         """
         source = self._data(data, False)
         shape = shape_of(data)
