@@ -35,13 +35,7 @@ static void describe(const replay_trace *trace, int rank, const replay_call *cal
 
 /* ---------------------------------------------------------------- collectives */
 
-/* The collectives of each rank of a communicator, in order. */
-typedef struct comm_calls {
-    uint32_t **calls;
-    size_t *counts;
-} comm_calls;
-
-static void comm_calls_free(const replay_trace *trace, comm_calls *lists)
+void replay_comm_calls_free(const replay_trace *trace, replay_comm_calls *lists)
 {
     for (int i = 0; lists && i < trace->ncomms; i++) {
         for (int member = 0; lists[i].calls && member < trace->comms[i].nranks; member++)
@@ -53,7 +47,7 @@ static void comm_calls_free(const replay_trace *trace, comm_calls *lists)
 }
 
 /* Appends the calls of one rank to the lists of its communicators. 0, or -1. */
-static int collect_rank(const replay_trace *trace, int rank, int *members, comm_calls *lists)
+static int collect_rank(const replay_trace *trace, int rank, int *members, replay_comm_calls *lists)
 {
     const replay_rank *r = &trace->ranks[rank];
     for (int i = 0; i < trace->ncomms; i++)
@@ -75,10 +69,10 @@ static int collect_rank(const replay_trace *trace, int rank, int *members, comm_
     return 0;
 }
 
-static comm_calls *collect(const replay_trace *trace)
+replay_comm_calls *replay_collect(const replay_trace *trace)
 {
     const size_t ncomms = (size_t)trace->ncomms;
-    comm_calls *lists = calloc(ncomms, sizeof *lists);
+    replay_comm_calls *lists = calloc(ncomms, sizeof *lists);
     int *members = malloc(ncomms * sizeof *members), failed = !lists || !members;
     for (int i = 0; !failed && i < trace->ncomms; i++) {
         const size_t nranks = (size_t)trace->comms[i].nranks;
@@ -91,7 +85,7 @@ static comm_calls *collect(const replay_trace *trace)
     free(members);
     if (!failed)
         return lists;
-    comm_calls_free(trace, lists);
+    replay_comm_calls_free(trace, lists);
     return NULL;
 }
 
@@ -105,7 +99,7 @@ static int is_same_call(const replay_call *a, const replay_call *b)
 }
 
 /* The nth collective of a member, and its rank in the job. */
-static replay_call *nth_call(const replay_trace *trace, const comm_calls *lists, int comm,
+static replay_call *nth_call(const replay_trace *trace, const replay_comm_calls *lists, int comm,
                              int member, size_t n, int *rank)
 {
     *rank = trace->comms[comm].ranks[member];
@@ -113,7 +107,8 @@ static replay_call *nth_call(const replay_trace *trace, const comm_calls *lists,
 }
 
 /* Fills in what the receivers do not know, and compares the rest with what is sent. */
-static weir_status match_splits(replay_trace *trace, const comm_calls *lists, int comm, size_t n)
+static weir_status match_splits(replay_trace *trace, const replay_comm_calls *lists, int comm,
+                                size_t n)
 {
     const int nranks = trace->comms[comm].nranks;
     int to_rank, from_rank;
@@ -141,7 +136,7 @@ static weir_status match_splits(replay_trace *trace, const comm_calls *lists, in
 }
 
 /* Compares the nth collective of two members. */
-static weir_status match_two(const replay_trace *trace, const comm_calls *lists, int comm,
+static weir_status match_two(const replay_trace *trace, const replay_comm_calls *lists, int comm,
                              int member, size_t n)
 {
     char mine[400] = "", first[400] = "";
@@ -161,7 +156,7 @@ static weir_status match_two(const replay_trace *trace, const comm_calls *lists,
                       trace->comms[comm].name, n, first, mine);
 }
 
-static weir_status match_comm(replay_trace *trace, const comm_calls *lists, int comm)
+static weir_status match_comm(replay_trace *trace, const replay_comm_calls *lists, int comm)
 {
     int rank;
     weir_status status = WEIR_OK;
@@ -183,7 +178,7 @@ static weir_status match_comm(replay_trace *trace, const comm_calls *lists, int 
 static weir_status match_collectives(replay_matching *m)
 {
     replay_trace *trace = m->trace;
-    comm_calls *lists = collect(trace);
+    replay_comm_calls *lists = replay_collect(trace);
     weir_status status = lists ? WEIR_OK : no_memory();
     for (int comm = 0; comm < trace->ncomms && status == WEIR_OK; comm++) {
         status = match_comm(trace, lists, comm);
@@ -193,22 +188,15 @@ static weir_status match_collectives(replay_matching *m)
                     m->instances + (uint32_t)n;
         m->instances += (uint32_t)(status == WEIR_OK ? lists[comm].counts[0] : 0);
     }
-    comm_calls_free(trace, lists);
+    replay_comm_calls_free(trace, lists);
     return status;
 }
 
 /* ------------------------------------------------------------------- messages */
 
-/* A message's end. Equal keys (communicator, sender, receiver) match in order. */
-typedef struct message_end {
-    uint64_t pair; /* sender's and receiver's rank of the job */
-    uint32_t comm, rank, call;
-    uint32_t nth; /* of the pair: the order of issue */
-} message_end;
-
 static int compare_ends(const void *a, const void *b)
 {
-    const message_end *x = a, *y = b;
+    const replay_end *x = a, *y = b;
     if (x->comm != y->comm)
         return x->comm < y->comm ? -1 : 1;
     if (x->pair != y->pair)
@@ -216,14 +204,13 @@ static int compare_ends(const void *a, const void *b)
     return x->nth < y->nth ? -1 : x->nth > y->nth;
 }
 
-/* Lists the sends, or the receives, ordered by pair, then by issue. */
-static message_end *list_ends(const replay_trace *trace, int kind, size_t *count)
+replay_end *replay_list_ends(const replay_trace *trace, int kind, size_t *count)
 {
     size_t all = 0;
     for (int rank = 0; rank < trace->nranks; rank++)
         for (size_t i = 0; i < trace->ranks[rank].count; i++)
             all += trace->ranks[rank].calls[i].kind == kind;
-    message_end *ends = malloc((all + 1) * sizeof *ends);
+    replay_end *ends = malloc((all + 1) * sizeof *ends);
     *count = 0;
     for (int rank = 0; ends && rank < trace->nranks; rank++)
         for (size_t i = 0; i < trace->ranks[rank].count; i++) {
@@ -233,21 +220,21 @@ static message_end *list_ends(const replay_trace *trace, int kind, size_t *count
             const uint64_t mine = (uint64_t)rank,
                            peer = (uint64_t)trace->comms[call->comm].ranks[call->peer];
             ends[(*count)++] =
-                (message_end){kind == REPLAY_SEND ? mine << 32 | peer : peer << 32 | mine,
-                              call->comm, (uint32_t)rank, (uint32_t)i, (uint32_t)i};
+                (replay_end){kind == REPLAY_SEND ? mine << 32 | peer : peer << 32 | mine,
+                             call->comm, (uint32_t)rank, (uint32_t)i, (uint32_t)i};
         }
     if (ends)
         qsort(ends, *count, sizeof *ends, compare_ends);
     return ends;
 }
 
-static const replay_call *end_call(const replay_trace *trace, const message_end *end)
+static const replay_call *end_call(const replay_trace *trace, const replay_end *end)
 {
     return &trace->ranks[end->rank].calls[end->call];
 }
 
-static weir_status message_fails(const replay_trace *trace, const message_end *end,
-                                 const message_end *other)
+static weir_status message_fails(const replay_trace *trace, const replay_end *end,
+                                 const replay_end *other)
 {
     char one[400], two[400] = "no rank has the other end";
     describe(trace, (int)end->rank, end_call(trace, end), one, sizeof one);
@@ -262,13 +249,13 @@ static size_t message_bytes(const replay_call *call)
     return call->count * weir_dtype_bytes((weir_dtype)call->dtype);
 }
 
-static weir_status match_ends(replay_matching *m, const message_end *sends, size_t nsends,
-                              const message_end *recvs, size_t nrecvs)
+static weir_status match_ends(replay_matching *m, const replay_end *sends, size_t nsends,
+                              const replay_end *recvs, size_t nrecvs)
 {
     const replay_trace *trace = m->trace;
     for (size_t i = 0; i < nsends || i < nrecvs; i++) {
-        const message_end *send = i < nsends ? &sends[i] : NULL;
-        const message_end *recv = i < nrecvs ? &recvs[i] : NULL;
+        const replay_end *send = i < nsends ? &sends[i] : NULL;
+        const replay_end *recv = i < nrecvs ? &recvs[i] : NULL;
         if (send && recv && send->comm == recv->comm && send->pair == recv->pair) {
             if (message_bytes(end_call(trace, send)) != message_bytes(end_call(trace, recv)))
                 return message_fails(trace, send, recv);
@@ -289,8 +276,8 @@ static weir_status match_messages(replay_matching *m)
 {
     size_t nsends = 0, nrecvs = 0;
     m->first_message = m->instances;
-    message_end *sends = list_ends(m->trace, REPLAY_SEND, &nsends);
-    message_end *recvs = list_ends(m->trace, REPLAY_RECV, &nrecvs);
+    replay_end *sends = replay_list_ends(m->trace, REPLAY_SEND, &nsends);
+    replay_end *recvs = replay_list_ends(m->trace, REPLAY_RECV, &nrecvs);
     weir_status status = sends && recvs ? match_ends(m, sends, nsends, recvs, nrecvs) : no_memory();
     free(sends);
     free(recvs);
@@ -331,7 +318,10 @@ static void matching_close(replay_matching *m)
 weir_status replay_match(replay_trace *trace, replay_schedule **schedule)
 {
     replay_matching m;
-    weir_status status = matching_open(&m, trace);
+    weir_status status = trace->is_cut ? replay_trim(trace) : WEIR_OK;
+    if (status != WEIR_OK)
+        return status;
+    status = matching_open(&m, trace);
     if (status == WEIR_OK)
         status = match_collectives(&m);
     if (status == WEIR_OK)

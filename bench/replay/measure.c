@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_REPETITIONS = 8, MOST_REPETITIONS = 200 };
+enum { LEAST_REPETITIONS = 8, MOST_REPETITIONS = 200, PHASE_CALLS = 1024 };
 static const double budget_us = 2e6;
 
 /* -------------------------------------------------------------------- running */
@@ -95,12 +95,45 @@ static double spin(double until_us)
     return now;
 }
 
+static void add_time(const replay_measurement *m, replay_subject *s, const replay_work *work,
+                     int repetition, double us)
+{
+    s->class_us[(size_t)work->klass * (size_t)m->repetitions + (size_t)repetition] += us;
+    s->instance_us[work->step->instance] += us;
+}
+
+/* GPUs: one repetition in which each call, or each group of a library, is timed by events and
+ * waited for. The time of a group counts for its first call. */
+static weir_status run_timed_apart(const replay_measurement *m, replay_subject *s, int repetition)
+{
+    const replay_plan *plan = m->plan;
+    bench_gpu *gpu = plan->job->gpu;
+    weir_status status = WEIR_OK;
+    double us = 0;
+    for (size_t i = 0, last; i < plan->nworks && status == WEIR_OK; i = last + 1) {
+        last = group_end(plan, i);
+        bench_job_phase(m->job, "a call of the recording, timed apart", i);
+        status = bench_gpu_mark_start(gpu);
+        for (size_t call = i; call <= last && status == WEIR_OK; call++)
+            status = run_work(s, &plan->works[call]);
+        if (status == WEIR_OK)
+            status = bench_gpu_mark_end(gpu);
+        if (status == WEIR_OK)
+            status = bench_gpu_sync(gpu);
+        if (status == WEIR_OK)
+            status = bench_gpu_marked_us(gpu, &us);
+        if (status == WEIR_OK)
+            add_time(m, s, &plan->works[i], repetition, us);
+    }
+    return status;
+}
+
 /* One timed repetition; repetition -1: untimed. */
 static weir_status run_timed(const replay_measurement *m, replay_subject *s, int repetition,
                              double *step_us)
 {
     const replay_plan *plan = m->plan;
-    double *classes = repetition < 0 ? NULL : s->class_us + repetition;
+    const int has_classes = repetition >= 0 && !plan->job->gpu;
     double now, sum = 0;
     weir_status status = WEIR_OK;
     bench_job_phase(m->job, "a timed repetition of the recording", (uint64_t)(repetition + 1));
@@ -116,10 +149,10 @@ static weir_status run_timed(const replay_measurement *m, replay_subject *s, int
         sum += now - start;
         s->starts_us[i] = start;
         s->ends_us[i] = now;
-        if (classes) {
-            classes[(size_t)work->klass * (size_t)m->repetitions] += now - start;
-            s->instance_us[work->step->instance] += now - start;
-        }
+        if (has_classes)
+            add_time(m, s, work, repetition, now - start);
+        if (i % PHASE_CALLS == 0)
+            bench_job_phase(m->job, "timed calls of the recording", i);
     }
     if (status == WEIR_OK)
         status = wait_for_gpu(plan);
@@ -269,8 +302,11 @@ static weir_status run_round(replay_measurement *m, replay_subject *s, int round
     double us;
     weir_status status = run_timed(m, s, -1, &us);
     for (int i = round ? m->round_ends[round - 1] : 0;
-         i < m->round_ends[round] && status == WEIR_OK; i++)
+         i < m->round_ends[round] && status == WEIR_OK; i++) {
         status = run_timed(m, s, i, &us);
+        if (status == WEIR_OK && m->job->gpu)
+            status = run_timed_apart(m, s, i);
+    }
     return bench_job_agree(m->job, status, s->candidate.name);
 }
 

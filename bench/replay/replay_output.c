@@ -118,7 +118,9 @@ void replay_output_begin(const replay_plan *plan, const replay_options *options)
     printf("# Timing: %s; a row has the time of one call of its class on the slowest rank, waits "
            "for other ranks included\n#\n",
            options->gaps ? "computation between calls as recorded"
-                         : "calls follow each other at once");
+           : plan->job->gpu
+               ? "a step is enqueued at once; for rows of calls, each call is waited for"
+               : "calls follow each other at once");
     printf("# %10s %8s %9s %6s %15s %5s %5s %18s %10s %7s %7s %7s %9s %9s\n", "size", "calls",
            "type", "redop", "call", "ranks", "place", "candidate", "time", "algbw", "busbw",
            "#wrong", "ci low", "ci high");
@@ -281,7 +283,7 @@ static void write_expensive(const replay_measurement *m)
 
 void replay_output_rows(bench_report *report, const replay_measurement *m)
 {
-    for (int index = 0; index < m->plan->nclasses && !m->job->gpu; index++)
+    for (int index = 0; index < m->plan->nclasses; index++)
         for (int i = 0; i < m->count; i++)
             class_row(report, m, index, &m->subjects[i]);
     for (int i = 0; i < m->count; i++) {

@@ -322,6 +322,7 @@ static weir_status text_read(replay_reader *reader, replay_source *source)
     int whole = 1;
     weir_status status = replay_source_line(source, &text, &length, &whole);
     while (status == WEIR_OK && text) {
+        reader->trace->is_cut |= !whole;
         line.number = replay_source_line_number(source);
         if (strlen(text) != length && !whole) /* a block that a killed job did not fill */
             replay_note(reader, line.number, "the recording ends here: the rest is empty");

@@ -76,6 +76,14 @@ else
     skip "MPI runs the same calls" "there is no MPI"
 fi
 
+standin=${O:-build}/tests/bench_replay_standin
+if [ -x "$standin" ]; then
+    check "a simulated GPU gives right results" eval 'WEIR_BACKEND=host ends_with 0 "$standin" "$job" -n 2 && has_rows 3 allreduce'
+    check "a flipped bit in its memory is found" eval 'WEIR_BACKEND=host ends_with 1 "$standin" "$job" -n 1 --inject flip-bit'
+else
+    skip "a simulated GPU gives right results" "not built; run make tests"
+fi
+
 printf 'comm w 0-1\n%s\n' "- r0 w allreduce f32 sum 1000" "- r0 w allgather f32 9" "- r1 w allreduce f32 sum 1000" \
     "- r1 w allgather f32 9" | grep -v '^comm w' | { echo "comm w 0-1"; cat; } >"$scratch/two.txt"
 check "--ranks runs it with more ranks" eval 'ends_with 0 ./bench_replay "$scratch/two.txt" --ranks 3 -n 1 && has_rows 1 allreduce &&

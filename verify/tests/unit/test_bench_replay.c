@@ -316,6 +316,27 @@ TEST(calls_that_do_not_match_are_named_with_both_lines)
                     WEIR_ERR_INVALID, "in a circle", "job.txt:3");
 }
 
+/* Rank 1 did not get to the second allreduce: rank 0's send after it, and with that what rank 2
+ * does after its receive, are left out. */
+TEST(the_end_of_a_killed_job_is_left_out_with_a_note)
+{
+    const char job[] = "comm w 0-2\ncomm p 0,1\ncomm q 0,2\n"
+                       "- r0 w barrier\n- r1 w barrier\n- r2 w barrier\n"
+                       "- r0 p allreduce f32 sum 8\n- r1 p allreduce f32 sum 8\n"
+                       "- r0 p allreduce f32 sum 9\n- r0 q send f32 1 to=1\n"
+                       "- r2 q recv f32 1 from=0\n- r2 w barrier\n- r1 p allred";
+    char text[256];
+    replay_trace *trace = NULL;
+    replay_schedule *schedule = NULL;
+    match(job, &trace, &schedule);
+    assert_string_equal(steps_of(schedule, 0, text), "barrier allreduce ");
+    assert_string_equal(steps_of(schedule, 1, text), "barrier allreduce ");
+    assert_string_equal(steps_of(schedule, 2, text), "barrier ");
+    assert_non_null(strstr(trace->notes[1].text, "4 calls at its end"));
+    replay_schedule_free(schedule);
+    replay_trace_free(trace);
+}
+
 TEST(splits_that_receivers_do_not_know_come_from_the_senders)
 {
     replay_trace *trace = NULL;
