@@ -70,6 +70,7 @@ static weir_status chakra_use(chakra_file *file, Chakra__Node *node)
     if (strcmp(node->name, "record_param_comms") != 0)
         return WEIR_OK;
     call.order = (int64_t)(node->id & INT64_MAX);
+    call.line = (long)file->nodes; /* a node is what a line is in other formats */
     return replay_torch_add_values(file->torch, &call, in ? in->values : none,
                                    in ? in->types : none, out ? out->values : none,
                                    out ? out->types : none);

@@ -95,6 +95,13 @@ static weir_status observed_top(replay_torch *torch, replay_reader *reader, repl
     weir_status status = WEIR_OK;
     replay_json_next(json);
     while (status == WEIR_OK && replay_json_key(json)) {
+        if (replay_json_is(json, "schema")) {
+            char schema[64];
+            replay_json_string(json, schema, sizeof schema);
+            if (strncmp(schema, "1.", 2) != 0)
+                replay_note(reader, json->line, "schema %s, not 1.x, is read as 1.1", schema);
+            continue;
+        }
         if (!replay_json_is(json, "nodes")) {
             replay_json_skip(json);
             continue;

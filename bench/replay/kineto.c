@@ -15,8 +15,7 @@
 typedef struct kineto_event {
     replay_torch_call call;
     char name[REPLAY_TORCH_NAME], ranks[1024], in_split[1024], out_split[1024];
-    int64_t duration_ns;
-    int has_comms; /* 1: args has a "Collective name" */
+    int64_t duration_ns, group_id;
 } kineto_event;
 
 typedef struct kineto_file {
@@ -76,9 +75,11 @@ static void kineto_args(replay_json *json, kineto_event *event)
         {"Out msg nelems", &call->out, NULL, 0},
         {"Rank", &call->rank, NULL, 0},
         {"Group size", &call->size, NULL, 0},
+        {"Process Group ID", &event->group_id, NULL, 0}, /* of old versions, instead of a name */
         {"Global rank start", &call->start, NULL, 0},
         {"Global rank stride", &call->stride, NULL, 0},
         {"External id", &call->id, NULL, 0},
+        {"Record function id", &call->number, NULL, 0},
     };
     enum { FIELDS = sizeof fields / sizeof *fields };
     while (replay_json_key(json)) {
@@ -108,7 +109,7 @@ static weir_status kineto_event_read(kineto_file *file, kineto_event *event)
     event->call.in_split = event->in_split;
     event->call.out_split = event->out_split;
     *event->name = *event->ranks = *event->in_split = *event->out_split = '\0';
-    event->duration_ns = -1;
+    event->duration_ns = event->group_id = -1;
     event->call.line = json->line;
     while (replay_json_key(json)) {
         if (replay_json_is(json, "name")) {
@@ -143,6 +144,8 @@ static weir_status kineto_event_read(kineto_file *file, kineto_event *event)
                     "others is unknown: left out");
         return WEIR_OK;
     }
+    if (!*event->call.group)
+        snprintf(event->call.group, sizeof event->call.group, "%lld", (long long)event->group_id);
     event->call.time_ns = file->base_ns + event->call.order;
     return replay_torch_add(file->torch, &event->call);
 }
@@ -162,7 +165,10 @@ static weir_status kineto_top(kineto_file *file, kineto_event *event)
     if (replay_json_next(json) != REPLAY_JSON_OBJECT)
         return WEIR_OK;
     while (status == WEIR_OK && replay_json_key(json)) {
-        if (replay_json_is(json, "baseTimeNanoseconds")) {
+        if (replay_json_is(json, "schemaVersion")) {
+            if (replay_json_whole(json, -1) != 1)
+                replay_note(file->reader, json->line, "a schemaVersion that is not 1 is read as 1");
+        } else if (replay_json_is(json, "baseTimeNanoseconds")) {
             file->base_ns = replay_json_whole(json, 0);
         } else if (replay_json_is(json, "distributedInfo")) {
             replay_json_raw(json);

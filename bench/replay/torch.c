@@ -11,7 +11,7 @@
 
 typedef struct torch_kept {
     replay_call call;
-    int64_t order, id;
+    int64_t order, number, id;
     size_t place; /* in the file's order */
 } torch_kept;
 
@@ -399,7 +399,7 @@ weir_status replay_torch_add(replay_torch *torch, const replay_torch_call *from)
     if (from->time_ns >= 0)
         call.start_s = (double)(from->time_ns - torch->origin_ns) * 1e-9;
     call.line = (uint32_t)from->line;
-    *kept = (torch_kept){call, from->order, from->id, torch->kept.count};
+    *kept = (torch_kept){call, from->order, from->number, from->id, torch->kept.count};
     return WEIR_OK;
 }
 
@@ -451,6 +451,7 @@ weir_status replay_torch_end(replay_torch *torch, int64_t rank)
 {
     torch_kept *kept = torch->kept.entries;
     torch_member *members = torch->members.entries;
+    const torch_kept *last = kept; /* the one with the greatest number so far */
     const size_t count = torch->kept.count;
     weir_status status = WEIR_OK;
     if (!count) {
@@ -465,10 +466,11 @@ weir_status replay_torch_end(replay_torch *torch, int64_t rank)
                            "%lld",
                            (long long)rank, (long long)torch->rank);
     rank = rank >= 0 ? rank : torch->rank;
-    if (rank < 0)
+    if (rank < 0 || rank >= REPLAY_RANKS_MAX)
         return replay_fail(torch->reader, WEIR_ERR_INVALID, 0,
-                           "neither the file nor its calls say of which rank it is");
-    const size_t first = rank < REPLAY_RANKS_MAX ? torch->reader->trace->ranks[rank].count : 0;
+                           "neither the file nor its calls say of which rank from 0 to %d it is",
+                           REPLAY_RANKS_MAX - 1);
+    const size_t first = torch->reader->trace->ranks[rank].count;
     qsort(kept, count, sizeof *kept, by_order);
     if (torch->kernels.count)
         qsort(torch->kernels.entries, torch->kernels.count, sizeof(torch_kernel), by_id);
@@ -479,6 +481,11 @@ weir_status replay_torch_end(replay_torch *torch, int64_t rank)
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         replay_call *call = &kept[i].call;
         call->duration_s = (float)kernel_time(torch, kept[i].id);
+        if (kept[i].number < last->number && call->start_s > last->call.start_s + 1e-3)
+            replay_note(torch->reader, call->line,
+                        "PyTorch numbered a call before calls of earlier times: the clock jumps; "
+                        "calls are kept in the order of times");
+        last = kept[i].number > last->number ? &kept[i] : last;
         status = replay_add_call(torch->reader, call->line, (int)rank, call);
     }
     if (status == WEIR_OK)

@@ -21,6 +21,7 @@ typedef struct replay_torch_call {
     const char *in_split, *out_split; /* rows for each rank: "[1, 2]" */
     int64_t order;                    /* calls with less were issued before */
     int64_t time_ns;                  /* since 1970 or another time of all ranks; -1: unknown */
+    int64_t number;                   /* of the record, in the order of begins; -1: none */
     int64_t id;                       /* by which kernels refer to it; -1: none */
     int is_in_place; /* 1: known to be; PyTorch's calls with one buffer always are */
     long line;
@@ -28,7 +29,7 @@ typedef struct replay_torch_call {
 
 #define REPLAY_TORCH_CALL_INIT                                                                     \
     {                                                                                              \
-        "", "", "", -1, -1, -1, -1, -1, -1, "", "", "", 0, -1, -1, 0, 0                            \
+        "", "", "", -1, -1, -1, -1, -1, -1, "", "", "", 0, -1, -1, -1, 0, 0                        \
     }
 
 typedef struct replay_torch replay_torch;

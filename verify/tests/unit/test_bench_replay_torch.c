@@ -120,6 +120,30 @@ TEST(calls_are_in_order_of_time)
     replay_trace_free(trace);
 }
 
+TEST(clocks_that_jump_and_unknown_versions_are_noted)
+{
+    replay_trace *trace = read_text(
+        "trace.json",
+        "{\"schemaVersion\": 2, \"distributedInfo\": {\"rank\": 0}, \"traceEvents\": [\n" EVENT(
+            "5000", CALL("allreduce", "Float", "1", "1", ONE ", \"Record function id\": 7"))
+            EVENT("2500.5", CALL("allreduce", "Float", "2", "2", ONE ", \"Record function id\": 9"))
+                TAIL);
+    assert_int_equal(trace->ranks[0].calls[0].count, 2);
+    expect_note(trace, "the clock jumps", 2, 1);
+    expect_note(trace, "schemaVersion", 1, 1);
+    replay_trace_free(trace);
+    trace = read_text("trace.json", HEAD("0") EVENT("5.5", CALL("allreduce", "Float", "1", "1",
+                                                                ONE ", \"Record function id\": 7"))
+                                        EVENT("5.0", CALL("allreduce", "Float", "2", "2",
+                                                          ONE ", \"Record function id\": 9")) TAIL);
+    for (int i = 0; i < trace->nnotes; i++)
+        assert_null(strstr(trace->notes[i].text, "clock")); /* two threads within 1 ms */
+    replay_trace_free(trace);
+    expect_refused("trace.json",
+                   HEAD("4294967296") EVENT("1", CALL("broadcast", "Float", "1", "1", ONE)) TAIL,
+                   "of which rank from 0 to 4095");
+}
+
 TEST(kernels_give_the_time_of_calls)
 {
     replay_trace *trace = read_text(
@@ -247,7 +271,7 @@ TEST(traces_without_usable_calls_say_why)
          "is of rank 1, its calls that they are of rank 0"},
         {"{\"schemaVersion\": 1, \"deviceProperties\": [], \"traceEvents\": [" EVENT(
              "1", CALL("broadcast", "Float", "1", "1", ONE)) TAIL,
-         "of which rank it is"},
+         "of which rank from 0"},
         {HEAD("0") "}}", "a bracket closes what was not opened"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
