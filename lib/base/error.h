@@ -21,6 +21,14 @@ weir_status weiri_fail_errno(weir_status status, int error_number, const char *f
 weir_status weiri_fail_context(weir_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The first line of a public function: returns WEIR_ERR_INVALID from it unless the pointers that it
+ * requires are there. */
+#define WEIRI_REQUIRE(pointers)                                                                    \
+    do {                                                                                           \
+        if (__builtin_expect(!(pointers), 0))                                                      \
+            return weiri_fail(WEIR_ERR_INVALID, "%s: NULL instead of what it requires", __func__); \
+    } while (0)
+
 /* Whether a status usually follows from the failure of another rank, whose error has the cause. */
 static inline int weiri_status_is_consequence(weir_status status)
 {

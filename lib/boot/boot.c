@@ -72,6 +72,7 @@ const char *weir_boot_name(const weir_boot *boot)
 
 weir_status weir_boot_allgather(weir_boot *boot, void *all, size_t bytes)
 {
+    WEIRI_REQUIRE(boot);
     if (weiri_fork_is_child(boot->forks))
         return weiri_fork_fail("bootstrap");
     if (bytes > 0 && !all)
@@ -102,6 +103,7 @@ static weir_status boot_check_message(const weir_boot *boot, const char *verb, c
 
 weir_status weir_boot_send(weir_boot *boot, const void *data, size_t bytes, int peer, int tag)
 {
+    WEIRI_REQUIRE(boot);
     weir_status status = boot_check_message(boot, "send to", data, bytes, peer);
     if (status != WEIR_OK)
         return status;
@@ -110,6 +112,7 @@ weir_status weir_boot_send(weir_boot *boot, const void *data, size_t bytes, int 
 
 weir_status weir_boot_recv(weir_boot *boot, void *data, size_t bytes, int peer, int tag)
 {
+    WEIRI_REQUIRE(boot);
     weir_status status = boot_check_message(boot, "receive from", data, bytes, peer);
     if (status != WEIR_OK)
         return status;
@@ -118,6 +121,7 @@ weir_status weir_boot_recv(weir_boot *boot, void *data, size_t bytes, int peer, 
 
 weir_status weir_boot_barrier(weir_boot *boot)
 {
+    WEIRI_REQUIRE(boot);
     if (weiri_fork_is_child(boot->forks))
         return weiri_fork_fail("bootstrap");
     return boot->ops->barrier(boot->context);
@@ -125,6 +129,7 @@ weir_status weir_boot_barrier(weir_boot *boot)
 
 weir_status weir_boot_set_timeout(weir_boot *boot, int timeout_ms)
 {
+    WEIRI_REQUIRE(boot);
     if (timeout_ms < 1)
         return weiri_fail(WEIR_ERR_INVALID, "bootstrap '%s': timeout of %d ms; expected 1 or more",
                           boot->ops->name, timeout_ms);
@@ -171,6 +176,7 @@ static weir_status boot_fail_worst(const verdict *all, int nranks)
 
 weir_status weir_boot_agree(weir_boot *boot, weir_status mine)
 {
+    WEIRI_REQUIRE(boot);
     verdict *all = calloc((size_t)boot->nranks, sizeof *all);
     /* Without memory this rank cannot take part in the allgather, nor notify the others, whose
      * deadline then passes. */

@@ -292,6 +292,7 @@ static weir_status mpi_check_launcher(void)
 weir_status weir_boot_mpi_create_from(const weir_mpi_library *library, weir_mpi_handle comm,
                                       weir_boot **boot)
 {
+    WEIRI_REQUIRE(library && boot);
     int initialized = 0;
     weir_status status = weiri_mpi_take(library);
     if (status != WEIR_OK)

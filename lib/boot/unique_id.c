@@ -53,6 +53,7 @@ static weir_status unique_id_choose_address(weiri_address *address)
 
 weir_status weir_unique_id_create(weir_unique_id *id)
 {
+    WEIRI_REQUIRE(id);
     weiri_rendezvous_point made = {0};
     weir_status status = unique_id_choose_address(&made.address);
     if (status == WEIR_OK)

@@ -106,6 +106,7 @@ void weir_proxy_wake(weir_proxy *proxy)
 
 weir_status weir_proxy_status(weir_proxy *proxy)
 {
+    WEIRI_REQUIRE(proxy);
     pthread_mutex_lock(&proxy->lock);
     weir_status status = proxy->status;
     if (status != WEIR_OK)

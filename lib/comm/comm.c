@@ -113,6 +113,7 @@ weir_status weir_comm_destroy(weir_comm *comm)
 
 weir_status weir_comm_barrier(weir_comm *comm)
 {
+    WEIRI_REQUIRE(comm);
     const uint64_t begin_ns = comm && comm->recorder ? weir_clock_ns() : 0;
     const weir_status status = weiri_comm_barrier(comm);
     if (begin_ns && status == WEIR_OK)

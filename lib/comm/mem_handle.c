@@ -182,6 +182,7 @@ typedef struct mem_message {
 
 weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int tag)
 {
+    WEIRI_REQUIRE(comm && mem);
     weiri_setup setup;
     mem_message message;
     weir_status status = weiri_setup_begin(&setup, comm, "weir_mem_send");
@@ -196,6 +197,7 @@ weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int ta
 
 weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem)
 {
+    WEIRI_REQUIRE(comm && mem);
     weiri_setup setup;
     mem_message message;
     weir_status status = weiri_setup_begin(&setup, comm, "weir_mem_recv");
@@ -238,6 +240,7 @@ static weir_status mem_import_all(weir_comm *comm, weir_mem *own, const weir_mem
 
 weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems)
 {
+    WEIRI_REQUIRE(comm && mem && mems);
     size_t n = (size_t)comm->nranks;
     weiri_setup setup;
     weir_status status = weiri_setup_begin(&setup, comm, "weir_mem_exchange");

@@ -147,6 +147,7 @@ static weir_status report_cause_of_abort(weir_comm *comm)
 
 weir_status weir_comm_check(weir_comm *comm)
 {
+    WEIRI_REQUIRE(comm);
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
     if (comm->internode)

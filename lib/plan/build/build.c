@@ -48,6 +48,7 @@ static weir_status plan_build_check_spec(const weir_plan_spec *spec)
 
 weir_status weir_plan_builder_create(const weir_plan_spec *spec, weir_plan_builder **builder)
 {
+    WEIRI_REQUIRE(spec && builder);
     weir_status status = plan_build_check_spec(spec);
     if (status != WEIR_OK)
         return status;
@@ -128,6 +129,7 @@ static void plan_build_finish_blocks(weir_plan_builder *builder)
 
 weir_status weir_plan_build(weir_plan_builder *builder, weir_plan **plan)
 {
+    WEIRI_REQUIRE(builder && plan);
     weir_plan *made = NULL;
     if (builder->loop)
         weiri_build_reject(builder, __func__, -1,

@@ -370,10 +370,12 @@ weir_status weiri_check_plan(const weir_plan *plan, int is_strict, weir_plan_rep
 
 weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
 {
+    WEIRI_REQUIRE(plan);
     return weiri_check_plan(plan, 0, report, NULL);
 }
 
 weir_status weir_plan_check_strict(const weir_plan *plan, weir_plan_report *report)
 {
+    WEIRI_REQUIRE(plan);
     return weiri_check_plan(plan, 1, report, NULL);
 }

@@ -24,6 +24,7 @@ static weir_status plan_algo_launch(void *state, void *context, weir_comm *comm,
 
 weir_status weir_algo_from_plan(const weir_plan *plan, weir_algo **algo)
 {
+    WEIRI_REQUIRE(plan && algo);
     static const weir_algo_ops ops = {.launch = plan_algo_launch};
     char name[WEIR_ALGO_NAME_BYTES];
     weir_algo *made = NULL;

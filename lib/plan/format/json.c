@@ -95,6 +95,7 @@ static json_t *plan_json_parse_text(const char *text, size_t bytes, const char *
 
 weir_status weir_plan_parse(const char *text, size_t bytes, const char *name, weir_plan **plan)
 {
+    WEIRI_REQUIRE(text && name && plan);
     weir_plan *made = calloc(1, sizeof *made);
     if (made)
         made->file = strdup(name);
@@ -125,6 +126,7 @@ weir_status weir_plan_parse(const char *text, size_t bytes, const char *name, we
 
 weir_status weir_plan_read(const char *file, weir_plan **plan)
 {
+    WEIRI_REQUIRE(file && plan);
     FILE *from = fopen(file, "rb");
     char *text = NULL;
     long bytes = -1;

@@ -284,6 +284,7 @@ static void plan_write_to(const void *plan, FILE *file)
 
 weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
 {
+    WEIRI_REQUIRE(plan && text && bytes);
     char *made = NULL;
     size_t length = 0;
     FILE *file = open_memstream(&made, &length);
@@ -304,6 +305,7 @@ weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
 
 weir_status weir_plan_write(const weir_plan *plan, const char *name)
 {
+    WEIRI_REQUIRE(plan && name);
     if (weiri_write_file(name, plan_write_to, plan) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write the plan %s", name);
     return WEIR_OK;
