@@ -25,15 +25,17 @@ weir_mpi_library weiri_mpi;
 
 typedef enum mpi_abi { ABI_STANDARD, ABI_MPICH, ABI_OPENMPI, ABI_UNKNOWN } mpi_abi;
 
-/* Whose ABI a library has, by the name of its file. */
+/* Whose ABI a library has, by the name of its file; of several in a folder the first is taken. A
+ * library's own ABI comes before the standard's: Intel MPI 2021.19 ignores MPI_ERRORS_RETURN in the
+ * standard's and ends the job, and MPICH 5.0.2 describes another error there. */
 static const struct {
     const char *pattern;
     mpi_abi abi;
-} mpi_files[] = {{"libmpi_abi.so.1*", ABI_STANDARD},
-                 {"libmpi.so.12*", ABI_MPICH},   /* MPICH, Intel MPI, MVAPICH */
+} mpi_files[] = {{"libmpi.so.12*", ABI_MPICH},   /* MPICH, Intel MPI, MVAPICH */
                  {"libmpich.so.12*", ABI_MPICH}, /* Debian's MPICH */
                  {"libmpi_*.so.12*", ABI_MPICH}, /* Cray's, one for each compiler */
-                 {"libmpi.so.40*", ABI_OPENMPI}};
+                 {"libmpi.so.40*", ABI_OPENMPI},
+                 {"libmpi_abi.so.1*", ABI_STANDARD}};
 
 /* A constant: its place; its value in the standard's ABI and in MPICH's; in Open MPI's the address
  * of a symbol, or without a symbol the standard's value. */

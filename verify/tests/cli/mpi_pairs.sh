@@ -41,6 +41,12 @@ check "two MPIs in one process: ends with 3" rank_of_8 LD_PRELOAD="$scratch/mpic
 check "two MPIs preloaded: ends with 3" rank_of_8 LD_PRELOAD="$scratch/mpich/libmpi.so.12 $scratch/abi/libmpi_abi.so.1"
 check "two MPIs preloaded: one line names both" refused 'two MPI libraries in one process' \
     "$scratch/mpich/libmpi.so.12" "$scratch/abi/libmpi_abi.so.1"
+# A launcher is a program in the installation's bin: here a shell.
+standin both/lib libmpi.so.12 'MPICH Version: 9.9' && standin both/lib libmpi_abi.so.1 'MPICH Version: 9.9' &&
+    mkdir "$scratch/both/bin" && cp "$BASH" "$scratch/both/bin/launcher"
+check "an installation with two ABIs: ends with 3" ends_with 3 "$scratch/both/bin/launcher" -c \
+    'PMI_RANK=0 PMI_SIZE=8 "$0" -b 8 -e 8; exit $?' "$bench"
+check "an installation with two ABIs: the library with its own is taken" refused "$scratch/both/lib/libmpi.so.12"
 : >"$scratch/libmpi.so.12"
 check "a file that is no library: ends with 3" rank_of_8 WEIR_MPI_SO="$scratch/libmpi.so.12"
 check "a file that is no library: one line names it" refused "WEIR_MPI_SO" "$scratch/libmpi.so.12" 'file too short'
