@@ -28,10 +28,11 @@ static inline void weir_mpi_library_fill(weir_mpi_library *library)
 
 /* Creates a bootstrap of the ranks of an MPI communicator, which is duplicated and stays the
  * caller's. Collective over comm, blocking. Release with weir_boot_destroy, before MPI_Finalize.
- * MPI must be initialised; the bootstrap calls it from the threads that use the bootstrap. Waits
- * end after WEIR_TIMEOUT_MS. WEIR_ERR_INVALID if MPI is not initialised; WEIR_ERR_SYSTEM if MPI
- * reports an error, if the launcher belongs to another MPI than the program, so that every process
- * would be rank 0 of 1, or if weir uses another MPI library in this process. */
+ * MPI must be initialised with MPI_Init or MPI_Init_thread, as an MPI session alone has no
+ * MPI_COMM_WORLD; the bootstrap calls it from the threads that use the bootstrap. Waits end after
+ * WEIR_TIMEOUT_MS. WEIR_ERR_INVALID if MPI is not initialised; WEIR_ERR_SYSTEM if MPI reports an
+ * error, if the launcher belongs to another MPI than the program, so that every process would be
+ * rank 0 of 1, or if weir uses another MPI library in this process. */
 static inline weir_status weir_boot_mpi_create(MPI_Comm comm, weir_boot **boot)
 {
     weir_mpi_library library;
