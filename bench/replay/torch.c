@@ -123,6 +123,12 @@ static int read_list(const char *text, int64_t *list)
     return *at || !*text ? count : -1;
 }
 
+static int has_entries(const char *list)
+{
+    list += strspn(list, " [");
+    return *list && *list != ']';
+}
+
 weir_status replay_torch_groups(replay_torch *torch, char *text)
 {
     char *to = text;
@@ -302,6 +308,10 @@ static const char *find_call(replay_torch *torch, const replay_torch_call *from,
         return "a call without its root or peer, or with one outside of its group: left out";
     *call = (replay_call)REPLAY_CALL_INIT;
     call->kind = (uint8_t)kind->kind;
+    /* From a list of tensors of different sizes. */
+    if (kind->kind == REPLAY_ALLTOALL &&
+        (has_entries(from->in_split) || has_entries(from->out_split)))
+        call->kind = REPLAY_ALLTOALLV;
     call->dtype = (uint8_t)(kind->kind == REPLAY_BARRIER ? WEIR_INT8 : dtypes[d].dtype);
     call->peer = needs_peer ? (int32_t)from->rank : -1;
     call->in_place = (uint8_t)(kind->flags & TORCH_ONE_BUFFER ||

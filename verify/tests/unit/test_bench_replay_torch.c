@@ -181,6 +181,25 @@ TEST(split_sizes_are_rows_and_truncated_ones_are_left_out)
     replay_trace_free(trace);
 }
 
+TEST(an_alltoall_of_different_sizes_is_an_alltoallv)
+{
+    replay_trace *trace = read_text(
+        "trace.json",
+        HEAD("0") EVENT("1", CALL("all_to_all", "Int", "12", "12",
+                                  ONE ", \"In split size\": \"[12]\", \"Out split size\": \"[]\""))
+            EVENT("2", CALL("all_to_all", "Int", "12", "12",
+                            ONE ", \"In split size\": \"[]\", \"Out split size\": \"[]\""))
+                EVENT("3",
+                      CALL("all_to_all", "Int", "12", "12",
+                           ONE ", \"In split size\": \"[]\", \"Out split size\": \"[1, ...]\""))
+                    TAIL);
+    assert_int_equal(trace->ranks[0].count, 2);
+    assert_int_equal(trace->ranks[0].calls[0].kind, REPLAY_ALLTOALLV);
+    assert_int_equal(trace->ranks[0].calls[1].kind, REPLAY_ALLTOALL);
+    expect_note(trace, "only the first 30 split sizes", 7, 1);
+    replay_trace_free(trace);
+}
+
 TEST(long_groups_are_found_by_stride_or_in_the_list_of_groups)
 {
     /* The group "0" is [5, 3, 0], which no stride describes; the event has its beginning only. */
