@@ -76,7 +76,7 @@ static weir_status add_vendor(bench_job *job, const bench_peer *peer, const benc
 {
     const unsigned modes = peer->modes;
     bench_vendor vendor;
-    char why[200] = "";
+    char why[600] = "";
     weir_status status = WEIR_OK;
     if (!job->gpu)
         status = bench_job_note(job, WEIR_ERR_INVALID,

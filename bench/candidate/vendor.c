@@ -1,6 +1,8 @@
 /* Opens the library, first in a child process: see vendor.h. */
 #include "bench/candidate/vendor.h"
 
+#include "base/mpi_open.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -12,7 +14,7 @@
 
 typedef struct findings {
     int version; /* 0: the library cannot be used */
-    char why[200];
+    char why[600];
 } findings;
 
 static void *find_symbol(void *library, const char *symbol)
@@ -34,6 +36,10 @@ static int load_library(const char *path, bench_vendor *vendor, char *why, size_
     vendor->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!vendor->library) {
         snprintf(why, bytes, "%s", dlerror());
+        return -1;
+    }
+    if (weiri_mpi_check_alone() != WEIR_OK) {
+        snprintf(why, bytes, "%s", weir_last_error());
         return -1;
     }
 #define BENCH_VENDOR_FIND(member, symbol, needed, result, arguments)                               \

@@ -1,6 +1,8 @@
 /* Opens libnccl_ep.so: see moe_nccl_ep.h. */
 #include "bench/moe/moe_nccl_ep.h"
 
+#include "base/mpi_open.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +20,10 @@ int bench_nccl_ep_open(const char *path, bench_nccl_ep *ep, char *why, size_t by
     memset(ep, 0, sizeof *ep);
     if (!library) {
         snprintf(why, bytes, "%s; give its path as nccl-ep:PATH", dlerror());
+        return -1;
+    }
+    if (weiri_mpi_check_alone() != WEIR_OK) {
+        snprintf(why, bytes, "%s", weir_last_error());
         return -1;
     }
 #define BENCH_NCCL_EP_FIND(member, symbol, arguments)                                              \

@@ -117,7 +117,7 @@ static weir_status ep_check(const moe_candidate *c, nccl_ep_result result, const
 /* Opens both libraries, which stay open. Local. */
 static weir_status ep_libraries(const bench_moe_trial *t, bench_vendor *nccl, bench_nccl_ep *ep)
 {
-    char why[300];
+    char why[600];
     if (bench_vendor_open(NULL, nccl, why, sizeof why) != WEIR_OK)
         return bench_job_note(t->job, WEIR_ERR_SYSTEM, "--peer nccl-ep: NCCL: %s", why);
     if (bench_nccl_ep_open(t->options->common.peers[0].path, ep, why, sizeof why))

@@ -91,6 +91,7 @@ enum { FUNCTIONS = sizeof mpi_functions / sizeof *mpi_functions };
 static struct {
     pthread_mutex_t mutex;
     mpi_abi abi;
+    int mapped; /* MPI libraries in the process, with those that this one consists of */
     char file[PATH_MAX];
 } opened = {.mutex = PTHREAD_MUTEX_INITIALIZER, .abi = ABI_UNKNOWN};
 
@@ -153,37 +154,44 @@ static weir_status mpi_fill(void *handle, const char *path, mpi_abi abi, weir_mp
 
 /* ------------------------------------------------------- libraries in the process */
 
+enum { MAPPED_MAX = 4 };
+
 typedef struct mpi_mapped {
-    char paths[2][PATH_MAX]; /* the first ones from different folders */
+    char paths[MAPPED_MAX][PATH_MAX]; /* in the order in which they were loaded */
     int count;
 } mpi_mapped;
 
-/* A library for the standard's ABI may consist of the one for MPICH's in the same folder. */
 static int mpi_note_mapped(struct dl_phdr_info *info, size_t bytes, void *context)
 {
     mpi_mapped *mapped = context;
-    char real[PATH_MAX];
     (void)bytes;
-    if (mpi_abi_of(info->dlpi_name) == ABI_UNKNOWN || !realpath(info->dlpi_name, real))
-        return 0;
-    const size_t folder = (size_t)(strrchr(real, '/') - real);
-    if (mapped->count == 0 || (strncmp(mapped->paths[0], real, folder + 1) != 0 ||
-                               strchr(mapped->paths[0] + folder + 1, '/'))) {
-        if (mapped->count < 2)
-            snprintf(mapped->paths[mapped->count], sizeof real, "%s", real);
+    if (mapped->count < MAPPED_MAX && mpi_abi_of(info->dlpi_name) != ABI_UNKNOWN &&
+        realpath(info->dlpi_name, mapped->paths[mapped->count]))
         mapped->count++;
-    } else if (mpi_abi_of(real) == ABI_STANDARD) {
-        snprintf(mapped->paths[0], sizeof real, "%s", real);
-    }
     return 0;
 }
 
-static weir_status mpi_refuse_two(const mpi_mapped *mapped)
+static weir_status mpi_refuse_two(const char *one, const char *other)
 {
     return weiri_fail(WEIR_ERR_SYSTEM,
-                      "two MPI libraries in one process, %s and %s: leave out LD_PRELOAD and "
-                      "WEIR_MPI_SO, or name the library of the launcher by both",
-                      mapped->paths[0], mapped->paths[1]);
+                      "two MPI libraries in one process, %s and %s: leave one out, or name the "
+                      "one that a library needs by WEIR_MPI_SO",
+                      one, other);
+}
+
+/* Finds the libraries, and fails if two are of different installations. A library for the
+ * standard's ABI may consist of the one for MPICH's in the same folder. */
+static weir_status mpi_find_mapped(mpi_mapped *mapped)
+{
+    mapped->count = 0;
+    dl_iterate_phdr(mpi_note_mapped, mapped);
+    for (int i = 1; i < mapped->count; i++) {
+        const char *first = mapped->paths[0], *other = mapped->paths[i];
+        const size_t folder = (size_t)(strrchr(first, '/') + 1 - first);
+        if (strncmp(first, other, folder) != 0 || strchr(other + folder, '/'))
+            return mpi_refuse_two(first, other);
+    }
+    return WEIR_OK;
 }
 
 /* ------------------------------------------------------------- libraries of files */
@@ -328,29 +336,28 @@ static void mpi_note_foreign(const weiri_launcher_row *row, const char *prefix)
 static weir_status mpi_open_first(const weiri_launcher_row *row)
 {
     const char *named = weiri_env(WEIRI_ENV_MPI_SO);
-    char prefix[PATH_MAX];
     static mpi_mapped mapped; /* under the mutex */
-    dl_iterate_phdr(mpi_note_mapped, &mapped);
-    if (mapped.count > 1)
-        return mpi_refuse_two(&mapped);
+    char prefix[PATH_MAX];
+    weir_status status = mpi_find_mapped(&mapped);
+    if (status != WEIR_OK)
+        return status;
     mpi_launcher_prefix(row, prefix);
     if (!named && mapped.count == 0) {
-        const weir_status status = mpi_search(row, prefix);
-        if (status == WEIR_OK)
-            mpi_note_foreign(row, prefix);
-        return status;
+        status = mpi_search(row, prefix);
+    } else {
+        /* One launcher serves several MPIs under Slurm and Flux, and with PMIx. */
+        weiri_launcher_row lenient = *row;
+        if (row->kind == WEIRI_LAUNCHER_PMIX || getenv("SLURM_STEP_ID") || getenv("FLUX_JOB_ID"))
+            lenient.mpi = WEIRI_MPI_ANY;
+        if (mpi_try(&lenient, named ? named : mapped.paths[0]) != WEIR_OK)
+            return weiri_fail_context(WEIR_ERR_SYSTEM, "%s",
+                                      named ? "WEIR_MPI_SO" : "MPI in this process");
     }
-    /* One launcher serves several MPIs under Slurm and Flux, and with PMIx. */
-    weiri_launcher_row lenient = *row;
-    if (row->kind == WEIRI_LAUNCHER_PMIX || getenv("SLURM_STEP_ID") || getenv("FLUX_JOB_ID"))
-        lenient.mpi = WEIRI_MPI_ANY;
-    if (mpi_try(&lenient, named ? named : mapped.paths[0]) != WEIR_OK)
-        return weiri_fail_context(WEIR_ERR_SYSTEM, "%s",
-                                  named ? "WEIR_MPI_SO" : "MPI in this process");
-    mapped.count = 0;
-    dl_iterate_phdr(mpi_note_mapped, &mapped);
-    if (mapped.count > 1)
-        return mpi_refuse_two(&mapped);
+    if (status == WEIR_OK)
+        status = mpi_find_mapped(&mapped);
+    if (status != WEIR_OK)
+        return status;
+    opened.mapped = mapped.count;
     mpi_note_foreign(row, prefix);
     return WEIR_OK;
 }
@@ -364,6 +371,20 @@ weir_status weiri_mpi_open(const weiri_launcher_row *row)
         snprintf(opened.file, sizeof opened.file, "linked by the build");
     } else if (!weiri_mpi.bytes) {
         status = mpi_open_first(row);
+    }
+    pthread_mutex_unlock(&opened.mutex);
+    return status;
+}
+
+weir_status weiri_mpi_check_alone(void)
+{
+    static mpi_mapped mapped; /* under the mutex */
+    weir_status status = WEIR_OK;
+    pthread_mutex_lock(&opened.mutex);
+    if (opened.mapped > 0) {
+        status = mpi_find_mapped(&mapped);
+        if (status == WEIR_OK && mapped.count > opened.mapped)
+            status = mpi_refuse_two(opened.file, mapped.paths[mapped.count - 1]);
     }
     pthread_mutex_unlock(&opened.mutex);
     return status;

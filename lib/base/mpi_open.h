@@ -18,6 +18,9 @@
  * library was chosen (WEIR_MPI_SO, or it is in the process) that cannot be used, or if the process
  * has two MPIs. */
 weir_status weiri_mpi_open(const weiri_launcher_row *row);
+/* Checks that no other MPI has come into the process since, such as one that a library needs which
+ * the process has opened. Local. WEIR_ERR_SYSTEM. */
+weir_status weiri_mpi_check_alone(void);
 /* Takes the library of the caller, which may be in use already. Local. WEIR_ERR_INVALID if the
  * caller has another weir/mpi_library.h; WEIR_ERR_SYSTEM if another MPI is in use. */
 weir_status weiri_mpi_take(const weir_mpi_library *library);

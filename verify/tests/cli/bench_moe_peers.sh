@@ -21,6 +21,9 @@ library() {
 }
 library libnccl.so.2 vendor_standin.c
 library good.so nccl_ep_standin.c
+# The programs take the MPI that the stand-in is linked with, where an installation has two.
+WEIR_MPI_SO=$(ldd "$scratch/libnccl.so.2" | awk '$1 ~ /libmpi/ { print $3; exit }')
+export WEIR_MPI_SO
 
 # measures CODE LIBRARY OPTION...
 measures() {

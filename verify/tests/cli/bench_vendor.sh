@@ -20,6 +20,9 @@ library libold.so -DSTANDIN_VERSION=21805
 library libcrash.so -DSTANDIN_CRASHES
 library liblacks.so -DSTANDIN_LACKS
 library libwrong.so -DSTANDIN_WRONG
+# The programs take the MPI that the stand-in is linked with, where an installation has two.
+WEIR_MPI_SO=$(ldd "$scratch/libnccl.so.2" | awk '$1 ~ /libmpi/ { print $3; exit }')
+export WEIR_MPI_SO
 
 # says NAME PATTERN: standard error of the last run matches.
 says() {
@@ -87,6 +90,11 @@ says "a vendor library that lacks a function is reported with that function" \
 run "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/none.so"
 ends "a missing vendor library ends the run with 3" 3
 says "a missing vendor library is reported" 'none.so: cannot open'
+printf 'int other_mpi;\n' | "${CC:-cc}" -shared -fPIC -x c -o "$scratch/libmpi_other.so.12" -Wl,-soname,libmpi_other.so.12 - || exit 3
+library libtwo.so -Wl,--no-as-needed "$scratch/libmpi_other.so.12" -Wl,-rpath,"$scratch"
+run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/libtwo.so"
+ends "a vendor library that needs another MPI ends the run with 3" 3
+says "both MPIs are named" 'two MPI libraries in one process, .*libmpi.* and .*/libmpi_other.so.12: .*WEIR_MPI_SO'
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 --peer "$scratch/libwrong.so"
 ends "wrong results of a vendor library end the run with 1" 1
 says "wrong results of a vendor library are reported with its name and version" \
