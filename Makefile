@@ -47,7 +47,7 @@ include ci/make/sources.mk
 include ci/make/flags.mk
 
 # --------------------------------------------------- libraries and programs
-.PHONY: all lib tests run test test-long test-hosts test-rdma test-xpmem check lint config install uninstall clean help plot man deps fuzz \
+.PHONY: weir-bench packages all lib tests run test test-long test-hosts test-rdma test-xpmem check lint config install uninstall clean help plot man deps fuzz \
 	fuzz-inputs coverage soak order mutation left-out analyze kernels check-kernels
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
@@ -94,6 +94,21 @@ $(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/pro
 $(BIN)/weir-check: $(HEALTH_OBJ) $(RESULTS_OBJ) $(BENCH_PARTS)
 	$(call link,$(LINK_CC),$(BENCH_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS))
 
+# The benchmarks and weir-check in one program, for packages. Its parts are their objects, with main renamed.
+ONE_PARTS := $(patsubst bench/%.c,$(O)/one/%.o,$(BENCH_MAIN)) $(if $(HEALTH_SRC),$(O)/one/weir_check.o)
+WEIR_BENCH := $(if $(HAVE_HWLOC),$(O)/weir-bench)
+weir-bench: $(WEIR_BENCH) ## all benchmarks in one program, for packages
+$(O)/one/bench_%.o: $(O)/obj/bench/bench_%.o
+	$(Q)mkdir -p $(@D) && objcopy --redefine-sym main=bench_$*_main $< $@
+$(O)/one/weir_check.o: $(O)/obj/bench/health/cli/weir_check.o
+	$(Q)mkdir -p $(@D) && objcopy --redefine-sym main=weir_check_main $< $@
+$(O)/one/weir_bench_programs.h: $(O)/sources.list
+	$(Q)mkdir -p $(@D) && printf 'PROGRAM("%s", %s)\n' $(foreach part,$(basename $(notdir $(ONE_PARTS))),$(subst weir_,weir-,$(part)) $(part)) >$@
+$(O)/obj/bench/one/weir_bench.o: $(O)/one/weir_bench_programs.h
+$(O)/obj/bench/one/weir_bench.o: EXTRA_CFLAGS := -I$(O)/one
+$(O)/weir-bench: $(O)/obj/bench/one/weir_bench.o $(ONE_PARTS) $(filter-out %/weir_check.o,$(HEALTH_OBJ)) $(if $(HEALTH_SRC),$(RESULTS_OBJ)) $(BENCH_PARTS)
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS))
+
 # ---------------------------------------------------------- everyday goals
 run: $(BIN)/bench_allreduce ## the main job: install what is missing, build what it runs, run NP=8 ranks of bench_allreduce (ARGS=...)
 	$(Q)MPIRUN='$(MPIRUN)' ci/mpirun -np $(NP) $(BIN)/bench_allreduce $(ARGS)
@@ -107,6 +122,9 @@ lint: ## warnings as errors, headers alone, scripts, format, blanks, spelling, w
 
 analyze: ## clang-tidy on all sources but the tests: about 25 minutes of one core
 	$(Q)CFLAGS_LINT='$(LINT_CFLAGS) $(VERBS_CFLAGS)' MPICC='$(MPICC)' ci/analyze
+
+packages: ## .deb, tarball and wheel into build/packages (ci/packages)
+	$(Q)ci/packages
 
 plot: $(if $(HAVE_RESULTS),$(BIN)/weir-report) ## plots of result files: CSV="a.csv b.csv" [OUT=folder]
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)

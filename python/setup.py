@@ -1,10 +1,11 @@
 """Builds the package: the libraries by the project's Makefile, the declarations from its headers.
 
-The wheel contains libweir.so and libweir_nccl.so, and the extension module weir._native where there is a C
+The wheel contains libweir.so and libweir_nccl.so, the benchmarks where hwloc is, and the extension module weir._native where there is a C
 compiler with Python's headers. The module uses CPython's stable ABI, and the package works without it, so one
 wheel serves every Python from 3.9 on: its tag is py3-none-PLATFORM. Environment variables:
 
-    WEIR_LIBRARIES   a folder with libraries that are already built, as an absolute path; make is not run
+    WEIR_LIBRARIES   a folder with libraries that are already built, as an absolute path; make is not run. Where it has
+                     the program weir-bench, the wheel has the benchmarks
     WEIR_MAKE_FLAGS  arguments of make (default: -jN; CUDA=0 omits the GPU kernels)
 """
 import os
@@ -26,6 +27,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 INCLUDE = os.path.join(ROOT, "lib", "include", "weir")
 LIBRARIES = ["libweir.so", "libweir_nccl.so"]
+# All benchmarks and weir-check are one program. A wheel has no links: weir-check finds the others as scripts.
+PROGRAM = "weir-bench"
+SCRIPT = """#!/bin/sh
+exec "${0%/*}/weir-bench" NAME "$@"
+"""
 
 
 def version():
@@ -43,7 +49,7 @@ def built_libraries():
         flags = shlex.split(os.environ.get("WEIR_MAKE_FLAGS", f"-j{os.cpu_count()}"))
         # The flags of a make that runs pip are not for this one.
         clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-        subprocess.run(["make", "-C", ROOT, "lib", *flags], check=True, env=clean)
+        subprocess.run(["make", "-C", ROOT, "lib", PROGRAM, *flags], check=True, env=clean)
         folder = os.path.join(ROOT, "build")
     folder = os.path.abspath(folder)  # relative to python/, where pip runs this program
     missing = [name for name in LIBRARIES if not os.path.exists(os.path.join(folder, name))]
@@ -62,8 +68,22 @@ class Build(build_py):
         folder = built_libraries()
         for name in LIBRARIES:
             shutil.copy(os.path.realpath(os.path.join(folder, name)), os.path.join(package, "lib", name))
+        if os.path.exists(os.path.join(folder, PROGRAM)):
+            self.add_programs(os.path.join(folder, PROGRAM), os.path.join(package, "bin"))
         subprocess.run([sys.executable, os.path.join(HERE, "generate.py"), INCLUDE,
                         os.path.join(package, "_declarations.py")], check=True)
+
+    @staticmethod
+    def add_programs(program, folder):
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(program, folder)
+        names = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
+        for name in names.split("Programs:")[1].splitlines()[0].split():
+            if name != "check":
+                path = os.path.join(folder, f"bench_{name}")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(SCRIPT.replace("NAME", name))
+                os.chmod(path, 0o755)
 
 
 class Wheel(bdist_wheel):

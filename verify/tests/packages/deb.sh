@@ -32,9 +32,9 @@ build_example() {
 }
 check "an example builds against the packages" ends_with 0 build_example
 check "the example runs" ends_with 0 "$scratch/channels"
-check "the gate of weir-tools prints its plan" \
+check "the gate of the package weir prints its plan" \
     ends_with 0 weir-nightly --dry-run --matrix "$tree/usr/share/weir/nightly/matrix-host.ini"
-check "weir-plan of weir-tools runs" ends_with 0 weir-plan list
+check "weir-plan of the package weir runs" ends_with 0 weir-plan list
 check "no program has a run path" \
     eval '! readelf -d "$tree"/usr/bin/bench_* "$libdir/libweir.so" | grep -qE "R(UN)?PATH"'
 
