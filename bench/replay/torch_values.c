@@ -20,7 +20,9 @@ static int values_split(char *text, char **values)
         return 0;
     values[count++] = at;
     for (; *at && (depth > 0 || quote || *at != ']'); at++) {
-        if (quote) {
+        if (quote && *at == '\\' && at[1]) {
+            at++;
+        } else if (quote) {
             quote = *at == quote ? '\0' : quote;
         } else if (*at == '"' || *at == '\'') {
             quote = *at;
@@ -60,7 +62,7 @@ static int64_t values_elements(const char *value, long long *storage)
 static void values_quoted(const char *value, char to[REPLAY_TORCH_NAME])
 {
     const char *at = value + strcspn(value, "'\"");
-    const size_t length = *at ? strcspn(at + 1, "'\"") : 0;
+    const size_t length = *at ? strcspn(at + 1, *at == '"' ? "\"" : "'") : 0;
     *to = '\0';
     if (length < REPLAY_TORCH_NAME)
         snprintf(to, REPLAY_TORCH_NAME, "%.*s", (int)length, *at ? at + 1 : "");

@@ -279,6 +279,69 @@ TEST(files_that_are_cut_give_what_they_have)
     }
 }
 
+/* A node of an execution trace: a call with these tensors, and what follows its name. */
+#define TENSOR(storage, elements) "[5, " storage ", 0, " elements ", 4, \"cuda:0\"]"
+#define NODE(id, name, in, out, rest)                                                              \
+    "{\"id\": " id                                                                                 \
+    ", \"name\": \"record_param_comms\", \"ctrl_deps\": 2, \"inputs\": {\"values\": [" in          \
+    ", [7, false], [\"0\", \"a [b] \\\"c\"], 0, \"" name "\", " rest                               \
+    "], \"shapes\": [[]], \"types\": "                                                             \
+    "[\"GenericList[Tensor(float)]\"]}, \"outputs\": {\"values\": [" out "], \"types\": "          \
+    "[\"Tensor(float)\"]}},\n"
+#define TRACE(schema) "{\"schema\": \"" schema "\", \"pid\": 1, \"nodes\": [\n"
+#define NODES_END "{\"id\": 99, \"name\": \"aten::add\"}]}\n"
+
+TEST(nodes_of_execution_traces_tell_sizes_and_what_is_in_place)
+{
+    replay_trace *trace = read_text(
+        "et.json",
+        TRACE("1.1.1-chakra.0.0.4") NODE("12", "scatter", "[]", TENSOR("3", "40"),
+                                         "[], [], 0, 1, 1")
+            NODE("9", "_allgather_base", TENSOR("3", "40"), TENSOR("3", "40"), "[], [], 0, 1, 1")
+                NODE("10", "_allgather_base", TENSOR("3", "40"), TENSOR("4", "40"),
+                     "[], [], 0, 1, 1")
+                    NODE("11", "allreduce_coalesced",
+                         "[" TENSOR("3", "40") ", " TENSOR("4", "2") "]", "[]", "[], [], 0, 1, 1")
+                        NODE("13", "all_to_allv", TENSOR("3", "40"), TENSOR("3", "20"),
+                             "[8], [5], 0, 1, 1") NODES_END);
+    const replay_call *calls = trace->ranks[0].calls;
+    assert_int_equal(trace->ranks[0].count, 5);
+    assert_int_equal(calls[0].in_place, 1);
+    assert_int_equal(calls[1].in_place, 0);
+    assert_int_equal(calls[2].count, 42);
+    assert_int_equal(calls[3].kind, REPLAY_SCATTER);
+    assert_int_equal(calls[3].count, 40);
+    assert_int_equal(trace->splits[calls[4].splits], 40);
+    assert_int_equal(trace->splits[calls[4].splits + 1], 20);
+    assert_int_equal(calls[3].line, 2);
+    expect_note(trace, "one call of all its elements", 5, 1);
+    replay_trace_free(trace);
+}
+
+TEST(nodes_that_cannot_be_used_are_noted)
+{
+    static char text[1 << 19];
+    int length =
+        snprintf(text, sizeof text, "%s",
+                 TRACE("2.0") NODE("1", "allreduce", TENSOR("3", "40"), "[]", "[], [], 0, 1, 1")
+                     NODE("2", "allreduce", TENSOR("3", "-40"), "[]", "[], [], 0, 1, 1")
+                         NODE("3", "allreduce", TENSOR("3", "40"), "[]",
+                              "[], [], 0, 1") "{\"id\": 4, \"name\": \"record_param_comms\", "
+                                              "\"inputs\": [141, 0, 0, \"wait\", [], []]},\n"
+                                              "{\"id\": 5, \"name\": \"record_param_comms\", "
+                                              "\"inputs\": {\"values\": [");
+    while (length < 200000)
+        length += snprintf(text + length, sizeof text - (size_t)length, TENSOR("3", "40") ", ");
+    snprintf(text + length, sizeof text - (size_t)length, "1]}},\n" NODES_END);
+    replay_trace *trace = read_text("et.json", text);
+    assert_int_equal(trace->ranks[0].count, 1);
+    expect_note(trace, "schema 2.0", 1, 1);
+    expect_note(trace, "negative or missing number", 3, 1);
+    expect_note(trace, "before 2.3", 4, 2);
+    expect_note(trace, "more than 128 KiB", 6, 1);
+    replay_trace_free(trace);
+}
+
 TEST(traces_without_usable_calls_say_why)
 {
     static const struct {
