@@ -104,6 +104,11 @@ check "a crash ends with 3" ends_with 3 planted
 check "a crash is named with its signal" says "^allreduce.16MiB.weir: ERROR: .*signal 11"
 plant "$row; row 1 5"
 check "a program that ends well passes" ends_with 0 planted --json "$scratch/fast.json"
+# The peers that a benchmark measured are checks of their own, each with its row.
+plant "$row; row 1 5; sed 's/,weir,/,nccl:2.28.9,/; s/,5,5,pass/,6,6,pass/; 1d' \"\$csv\" >\"\$csv.more\"; sed 's/,weir,/,mpi:openmpi-4.1.4,/; s/,5,5,pass/,4,4,pass/; 1d' \"\$csv\" >>\"\$csv.more\"; cat \"\$csv.more\" >>\"\$csv\"; rm \"\$csv.more\""
+check "benchmarks with two peers pass" ends_with 0 planted --json "$scratch/peers.json"
+check "each peer of a collective is a check with its figure" eval '
+    says "^allreduce.16MiB.weir +5.00 GB/s" && says "^allreduce.16MiB.nccl:2.28.9 +6.00 GB/s" && says "^allreduce.16MiB.mpi:openmpi-4.1.4 +4.00 GB/s"'
 sed 's/"value": 5,/"value": 50,/' "$scratch/fast.json" >"$scratch/faster.json"
 # Other tests may use the processors now, which excuses slowness of the host, so it is tried again.
 found_slow() { for _ in 1 2; do planted --baseline "$scratch/faster.json" >"$out" 2>"$err"; [ $? -eq 5 ] && return; sleep 1; done; says "^# busy"; }

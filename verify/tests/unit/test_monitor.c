@@ -427,6 +427,52 @@ TEST(a_status_says_that_communicators_are_left_out)
     weiri_view_free(&view);
 }
 
+/* A communicator whose ranks are processes of two nodes, the first of which has all but one. */
+static void add_spread_comm(weiri_view *view, uint64_t hash, int nranks, int ngpus)
+{
+    weiri_view_comm *comm = weiri_view_comm_of(view, hash, nranks);
+    comm->nnodes = 2;
+    for (int rank = 0; rank < nranks; rank++) {
+        comm->ranks[rank].peer = (weiri_monitor_peer){.host = rank < nranks - 1 ? 0xa : 0xb,
+                                                      .pid = rank < nranks - 1 ? 10 + rank : 10};
+        comm->ranks[rank].device = rank < ngpus ? rank : -1;
+        comm->ranks[rank].seen = WEIRI_SEEN_RUNNING;
+    }
+}
+
+/* Whether a text has a line with these words. */
+static int has_words(const char *text, const char *words)
+{
+    char line[256];
+    for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+        size_t length = 0;
+        for (const char *c = at; *c && *c != '\n' && length < sizeof line - 2; c++)
+            if (*c != ' ' || (length && line[length - 1] != ' '))
+                line[length++] = *c;
+        line[length] = '\0';
+        if (strncmp(line, words, strlen(words)) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+TEST(a_status_counts_nodes_processes_gpus_and_ranks_of_groups)
+{
+    weiri_view view = {.ncomms = 0};
+    for (int i = 0; i < 3; i++)
+        add_spread_comm(&view, 0x10u + (uint64_t)i, 5, 3);
+    add_spread_comm(&view, 0x20, 2, 0);
+    char *text = status_of(&view, weiri_status_text);
+    /* Nodes, processes per node, GPUs per process, processes, GPUs. */
+    if (!has_words(text, "2 4 1 5 3\n") && !has_words(text, "2 4 1 5 3"))
+        fail_msg("no line of 2 nodes and 5 processes in\n%s", text);
+    /* Group, communicators, nodes, ranks per node, per communicator, in the group. */
+    if (!has_words(text, "0 3 2 2-3 5 15 ") || !has_words(text, "1 1 2 1 2 2 "))
+        fail_msg("no groups of 15 and 2 ranks in\n%s", text);
+    free(text);
+    weiri_view_free(&view);
+}
+
 /* ------------------------------------------------------- records of other processes */
 
 #define COUNTS " 1 2 3 4 5 6 7 8 9 10"
