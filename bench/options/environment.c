@@ -4,6 +4,7 @@
 
 #include "base/env_check.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,8 +197,24 @@ int bench_environment_foreign(int of_tests, char *text, size_t bytes)
     return count;
 }
 
+/* The files from which NCCL takes settings, as far as they are there: the machine's, and the user's
+ * unless NCCL_CONF_FILE names another. Returns their number. */
+static int environment_files_of_nccl(const char *names[2])
+{
+    const char *home = getenv("HOME"), *named = getenv("NCCL_CONF_FILE");
+    char own[PATH_MAX];
+    int count = 0;
+    snprintf(own, sizeof own, "%s/.nccl.conf", home ? home : "");
+    if (access("/etc/nccl.conf", R_OK) == 0)
+        names[count++] = "/etc/nccl.conf";
+    if ((!named || !*named) && access(own, R_OK) == 0)
+        names[count++] = "~/.nccl.conf";
+    return count;
+}
+
 int bench_environment_of_peers(char *text, size_t bytes)
 {
+    const char *files[2];
     int count = 0;
     size_t used = 0;
     *text = '\0';
@@ -212,6 +229,9 @@ int bench_environment_of_peers(char *text, size_t bytes)
             if ((unsigned char)*c <= ' ' || *c == 0x7f)
                 *c = '?';
     }
+    const int nfiles = environment_files_of_nccl(files);
+    for (int i = 0; i < nfiles && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", count++ ? " " : "", files[i]);
     return count;
 }
 

@@ -18,8 +18,9 @@ int bench_environment_allows(const char *variable);
  * (--algo); NCCL_BUFFSIZE". Returns their number. */
 int bench_environment_foreign(int of_tests, char *text, size_t bytes);
 /* Writes the variables that are set and change what peers do, as "NCCL_ALGO=Ring
- * NCCL_NVLS_ENABLE=0", with blanks and control characters in values replaced by "?". Returns their
- * number. */
+ * NCCL_NVLS_ENABLE=0", with blanks and control characters in values replaced by "?", followed
+ * by the files from which NCCL takes settings: "/etc/nccl.conf ~/.nccl.conf". Returns the number
+ * of both. */
 int bench_environment_of_peers(char *text, size_t bytes);
 /* Writes the table for --help-env. */
 void bench_environment_help(FILE *to);

@@ -244,14 +244,15 @@ static void write_iterations(FILE *out, const bench_options *o)
         fprintf(out, "; warm-ups until times no longer fall");
 }
 
-/* How peers are measured, and with which settings: those of the user's environment. */
+/* How peers are measured, and with which settings: those of the user's environment and of the files
+ * that NCCL reads. */
 static void write_peers(FILE *out)
 {
     char settings[1024];
     fprintf(out, "# Peers are interleaved with weir (A B B A); [low, high] is the interval of "
                  "a ratio of medians; without 1 in it, one of the two takes longer\n");
     if (bench_environment_of_peers(settings, sizeof settings))
-        fprintf(out, "# Peers' settings, from the environment: %s\n", settings);
+        fprintf(out, "# Peers' settings, from the environment and NCCL's files: %s\n", settings);
     else
         fprintf(out, "# Peers' settings: their defaults; the environment has none\n");
 }

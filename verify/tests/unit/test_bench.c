@@ -434,6 +434,35 @@ TEST(variables_that_change_peers_are_shown_with_their_values)
     unsetenv("NCCL_DEBUG");
 }
 
+/* NCCL reads ~/.nccl.conf unless NCCL_CONF_FILE names a file, even one that is not there. */
+TEST(a_file_of_settings_of_nccl_is_shown)
+{
+    char folder[] = "/tmp/weir-home-XXXXXX", path[64], text[2000];
+    const char *before = getenv("HOME");
+    char *home = before ? strdup(before) : NULL;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/.nccl.conf", folder);
+    setenv("HOME", folder, 1);
+    unsetenv("NCCL_CONF_FILE");
+    const int others = bench_environment_of_peers(text, sizeof text);
+    assert_null(strstr(text, "~/.nccl.conf"));
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(bench_environment_of_peers(text, sizeof text), others + 1);
+    assert_non_null(strstr(text, "~/.nccl.conf"));
+    setenv("NCCL_CONF_FILE", "/nowhere", 1);
+    bench_environment_of_peers(text, sizeof text);
+    assert_null(strstr(text, "~/.nccl.conf"));
+    assert_non_null(strstr(text, "NCCL_CONF_FILE=/nowhere"));
+    unsetenv("NCCL_CONF_FILE");
+    unlink(path);
+    rmdir(folder);
+    if (home)
+        setenv("HOME", home, 1);
+    free(home);
+}
+
 /* Ignoring these changes nothing that a user may expect: weir obeys them, the kernel or CUDA does,
  * or they change the output of peers. */
 TEST(variables_that_do_not_mislead_are_not_named)
