@@ -191,10 +191,11 @@ if command -v git >/dev/null; then
     cp ci/examples/nightly-github.yml "$runner"
     printf '[nightly]\nrounds = 2\nconfirm = 1\n[sums]\nprogram = bench_allreduce\nranks = 4\noptions = -b 8 -e 32768\n' >"$runner/repository/ci/examples/matrix-gpu.ini"
     printf '#!/bin/sh\nshift 2\nexec "$@"\n' >"$runner/repository/ci/mpirun"
+    printf '#!/bin/sh\ntouch deps.were.installed\n' >"$runner/repository/ci/deps"
     build "$runner/repository/source" 1.0001 ''
     for tool in compare report; do printf '#!/bin/sh\nexec %s/weir-%s "$@"\n' "$PWD" $tool >"$runner/repository/source/weir-$tool"; done
     printf 'all:\n\tcp source/* .\ntest-long:\n\t@echo tested\n' >"$runner/repository/Makefile"
-    chmod +x "$runner/repository/source"/* "$runner/repository/ci/mpirun"
+    chmod +x "$runner/repository/source"/* "$runner/repository/ci/mpirun" "$runner/repository/ci/deps"
     (cd "$runner/repository" && git init -q . && git add . && git -c user.name=x -c user.email=x@x commit -qm 1 && git tag v1)
     # steps: prints the commands of the workflow's `run:` keys, in their order.
     steps() {
