@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN_BYTES = 4096, ARENA_BYTES = 256 << 20 };
+enum { ALIGN_BYTES = 4096 };
 
 const replay_comm *replay_work_set(const replay_plan *plan, const replay_work *work)
 {
@@ -313,7 +313,7 @@ static void make_works(replay_plan *plan, const replay_options *options, const u
             least = 2 * group;
     }
     least = least > largest ? least : largest;
-    plan->arena_bytes = at < ARENA_BYTES ? at : ARENA_BYTES;
+    plan->arena_bytes = at < options->span_bytes ? at : options->span_bytes;
     plan->arena_bytes = plan->arena_bytes < least ? least : plan->arena_bytes;
     plan->mirror_bytes = largest;
     at = 0;

@@ -44,6 +44,10 @@ static const weiri_option rows[] = {
      .manifest = "buffers",
      .help = "registered: memory of the library, which peers read; unregistered: malloc'd memory, "
              "or CUDA's (default: registered)"},
+    {0, "span", "SIZE", &weiri_option_bytes, AT(span_bytes), .low = 0, .initial = "256M",
+     .flags = SAME, .manifest = "span_bytes",
+     .help = "bytes that calls use in turn: a small SIZE stays in the caches, as the buffers of a "
+             "job that are used again and again; 0: the least"},
     {'g', "ngpus", "N", &weiri_option_int, AT(common.ngpus), 1, WEIR_RANKS_MAX, "1",
      .given = AT(ngpus_given), .flags = EXPLAINED,
      .help = "start N ranks on this node, without a launcher (default: as many as the recording "

@@ -10,6 +10,7 @@ typedef struct replay_options {
     const char *convert;  /* --convert FILE; NULL: run the recording */
     int nranks;           /* --ranks; 0: those of the recording */
     int gaps;             /* --gaps */
+    size_t span_bytes;    /* --span */
     int ngpus_given;
     int inject; /* --inject: a bit of the last checked call's output is flipped */
     char **files;
