@@ -1,4 +1,4 @@
-/* What match.c, trim.c and order.c share. Internal to these files. */
+/* What match.c, collect.c, trim.c and order.c share. Internal to these files. */
 #ifndef BENCH_REPLAY_MATCHING_H
 #define BENCH_REPLAY_MATCHING_H
 
