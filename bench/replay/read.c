@@ -227,7 +227,13 @@ static weir_status read_source(replay_reader *reader, const char *name, replay_s
     if (status == WEIR_OK && (reader->format = recognise(reader, source))) {
         if (!reader->trace->format)
             reader->trace->format = reader->format->name;
-        status = reader->format->read(reader, source);
+        /* Two recordings of one job would give it each call twice. */
+        if (strcmp(reader->trace->format, reader->format->name) != 0)
+            status = replay_fail(reader, WEIR_ERR_INVALID, 0,
+                                 "%s, but the files before it are %s; name files of one format",
+                                 reader->format->name, reader->trace->format);
+        else
+            status = reader->format->read(reader, source);
     } else if (status == WEIR_OK && (!bytes || !reader->is_named)) {
         replay_note(reader, 0, bytes ? "no recording of calls: left out" : "empty: left out");
     } else if (status == WEIR_OK) {

@@ -257,6 +257,17 @@ TEST(a_process_with_several_gpus_is_refused)
                    "log:2: h:1 has ranks 0 and 1 of communicator 0x7");
 }
 
+TEST(files_of_two_formats_are_refused)
+{
+    char log[] = SAMPLES "nccl-tagged.log", inspector[] = SAMPLES "inspector-nccl";
+    char *paths[] = {inspector, log};
+    replay_trace *trace = NULL;
+    assert_int_equal(replay_read(paths, 2, &trace), WEIR_ERR_INVALID);
+    assert_non_null(strstr(
+        weir_last_error(),
+        "nccl-tagged.log: a log of NCCL, but the files before it are NCCL Inspector's JSON"));
+}
+
 int main(void)
 {
     return run_all_tests("recordings that name processes");
