@@ -133,8 +133,10 @@ static void put_title(FILE *file, const results_row *row)
     results_put_xml(file, row->text[RESULTS_COLLECTIVE]);
     fputs(", ", file);
     results_put_xml(file, row->text[RESULTS_DTYPE]);
-    fputc(' ', file);
-    results_put_xml(file, row->text[RESULTS_REDOP]);
+    if (strcmp(row->text[RESULTS_REDOP], "none") != 0) {
+        fputc(' ', file);
+        results_put_xml(file, row->text[RESULTS_REDOP]);
+    }
     fprintf(file, ", %d rank%s, %s", row->nranks, weiri_s(row->nranks),
             strcmp(row->text[RESULTS_PLACEMENT], "in") == 0 ? "in place" : "out of place");
 }

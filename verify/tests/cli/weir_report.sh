@@ -43,6 +43,10 @@ if command -v gnuplot >/dev/null; then
 fi
 check "the report of one file links its results and has no verdict" \
     eval 'has ">Results</a>" && lacks "Verdict"'
+sed '1!s/,allreduce,\(.*\),sum,/,allgather,\1,none,/' "$scratch/store/20260101/a.csv" >"$scratch/none.csv"
+check "a heading names the operation" has ">allreduce, float sum, "
+check "a heading of a collective that reduces nothing names none" \
+    eval 'ends_with 0 $program -o "$page" "$scratch/none.csv" && has ">allgather, float, 4 ranks, out of place" && lacks "float none, 4"'
 check "a report of a store's latest run against the first ends with 0" \
     ends_with 0 $program -o "$page" --store "$scratch/store" "$scratch/store/20260101" latest
 check "the history names the run with which the level changed" has "changed with the night 20260116"
