@@ -27,7 +27,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 INCLUDE = os.path.join(ROOT, "lib", "include", "weir")
 LIBRARIES = ["libweir.so", "libweir_nccl.so"]
-# All benchmarks and weir-check are one program. A wheel has no links: weir-check finds the others as scripts.
+# All benchmarks and weir-check are one program, which goes to the folder of Python's programs: it starts without
+# Python. A wheel has no links, so the programs' own names are scripts.
 PROGRAM = "weir-bench"
 SCRIPT = """#!/bin/sh
 exec "${0%/*}/weir-bench" NAME "$@"
@@ -69,21 +70,22 @@ class Build(build_py):
         for name in LIBRARIES:
             shutil.copy(os.path.realpath(os.path.join(folder, name)), os.path.join(package, "lib", name))
         if os.path.exists(os.path.join(folder, PROGRAM)):
-            self.add_programs(os.path.join(folder, PROGRAM), os.path.join(package, "bin"))
+            self.distribution.data_files = [("bin", self.programs(os.path.join(folder, PROGRAM)))]
         subprocess.run([sys.executable, os.path.join(HERE, "generate.py"), INCLUDE,
                         os.path.join(package, "_declarations.py")], check=True)
 
-    @staticmethod
-    def add_programs(program, folder):
+    def programs(self, program):
+        """Returns the paths of the program and of the scripts, which are made."""
+        folder = os.path.join(os.path.abspath(self.build_lib), "..", "programs")
         os.makedirs(folder, exist_ok=True)
-        shutil.copy(program, folder)
-        names = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
-        for name in names.split("Programs:")[1].splitlines()[0].split():
-            if name != "check":
-                path = os.path.join(folder, f"bench_{name}")
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(SCRIPT.replace("NAME", name))
-                os.chmod(path, 0o755)
+        paths = [shutil.copy(program, folder)]
+        usage = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
+        for name in usage.split("Programs:")[1].splitlines()[0].split():
+            paths.append(os.path.join(folder, "weir-check" if name == "check" else f"bench_{name}"))
+            with open(paths[-1], "w", encoding="utf-8") as file:
+                file.write(SCRIPT.replace("NAME", name))
+            os.chmod(paths[-1], 0o755)
+        return paths
 
 
 class Wheel(bdist_wheel):

@@ -110,6 +110,7 @@ test_wheel() {
     check "wheel: python -m weir.bench explains what it lacks" eval 'inside /venv/bin/python -m weir.bench allreduce >"$out" 2>"$err"; grep -q "pip install numpy" "$err"'
     check "wheel: weir-check finds the benchmarks" eval 'inside /venv/bin/weir-check --level quick >"$out" 2>"$err"; [ $? -ne 3 ] && grep -qi allreduce "$out"'
     starts_fast "wheel: weir-bench" /venv/bin/weir-bench allreduce
+    starts_fast "wheel: weir-check" /venv/bin/weir-check
 }
 
 for kind in ${KINDS:-deb tarball wheel}; do test_"$kind"; done
