@@ -138,7 +138,7 @@ static weir_status run_timed(const replay_measurement *m, replay_subject *s, int
     weir_status status = WEIR_OK;
     bench_job_phase(m->job, "a timed repetition of the recording", (uint64_t)(repetition + 1));
     bench_job_barrier_closely(m->job);
-    const double begin = now = weiri_clock_us();
+    const double begin = s->begin_us = now = weiri_clock_us();
     for (size_t i = 0; i < plan->nworks && status == WEIR_OK; i++) {
         const replay_work *work = &plan->works[i];
         if (work->gap_s > 0)

@@ -22,6 +22,7 @@ typedef struct replay_subject {
     double wait_us, transfer_us;        /* of the last repetition; NAN: ranks have no clock in
                                            common */
     char message[200];                  /* the first error on this rank; "" */
+    double begin_us;                    /* of the last repetition, on this rank's clock */
     double *starts_us, *ends_us;        /* of each step, in the last repetition */
 } replay_subject;
 

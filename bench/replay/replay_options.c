@@ -57,6 +57,9 @@ static const weiri_option rows[] = {
      .help = "deadline of set-up and every wait (default: 0, which means WEIR_TIMEOUT_MS, else "
              "30 s)"},
     {0, "csv", "FILE", &weiri_option_text, AT(common.csv_path), .help = "also write CSV"},
+    {0, "timeline", "FILE", &weiri_option_text, AT(timeline), .flags = WEIRI_OPTION_SAME_USE,
+     .help = "also draw one step as SVG, ranks by time: as recorded, and as replayed over weir (on "
+             "the host)"},
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
      .manifest = "seed", .help = "seed of the data"},
     {0, "inject", "none|flip-bit", &weiri_option_words, AT(inject), .initial = "none",

@@ -9,6 +9,7 @@ typedef struct replay_options {
     bench_options common; /* what other benchmarks have as well */
     const char *convert;  /* --convert FILE; NULL: run the recording */
     int nranks;           /* --ranks; 0: those of the recording */
+    const char *timeline; /* --timeline FILE */
     int gaps;             /* --gaps */
     size_t span_bytes;    /* --span */
     int ngpus_given;

@@ -6,6 +6,7 @@
 #include "bench/replay/read.h"
 #include "bench/replay/replay_output.h"
 #include "bench/replay/scale.h"
+#include "bench/replay/timeline.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -108,7 +109,8 @@ static weir_status check_same(bench_job *job)
     return bench_job_agree(job, status, "recording");
 }
 
-static weir_status check_gaps(bench_job *job)
+/* Checks options against the backend, and --gaps against the recorded times. Collective; agreed. */
+static weir_status check_options(bench_job *job)
 {
     const replay_rank *mine = &trace->ranks[job->rank];
     weir_status status = WEIR_OK;
@@ -121,7 +123,11 @@ static weir_status check_gaps(bench_job *job)
         status = bench_job_note(job, WEIR_ERR_UNSUPPORTED,
                                 "--gaps: computation is imitated on the host only; add --backend "
                                 "host, or leave out --gaps");
-    return bench_job_agree(job, status, "gaps");
+    if (options.timeline && job->gpu)
+        status = bench_job_note(job, WEIR_ERR_UNSUPPORTED,
+                                "--timeline: calls on GPUs are asynchronous, so the host does not "
+                                "see when they run; add --backend host, or leave it out");
+    return bench_job_agree(job, status, "options");
 }
 
 static weir_status replay_open(bench_run *run, bench_report *report, void **state)
@@ -142,7 +148,7 @@ static weir_status replay_open(bench_run *run, bench_report *report, void **stat
         replay_notes_print(trace, stderr);
     status = check_same(job);
     if (status == WEIR_OK)
-        status = check_gaps(job);
+        status = check_options(job);
     if (status == WEIR_OK)
         status = replay_plan_open(&replay->plan, job, &options, trace, schedule);
     return status == WEIR_OK ? replay_measure_open(&replay->measurement, &options, &replay->plan)
@@ -167,7 +173,11 @@ static weir_status replay_next(void *state, void **point)
 
 static weir_status replay_point(void *point)
 {
-    return replay_measure(&((replay_run *)point)->measurement);
+    replay_run *replay = point;
+    weir_status status = replay_measure(&replay->measurement);
+    return status == WEIR_OK && options.timeline
+               ? replay_timeline_write(&replay->measurement, options.timeline)
+               : status;
 }
 
 static void replay_row(void *state)

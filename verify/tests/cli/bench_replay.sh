@@ -56,6 +56,8 @@ check "the recorded time is compared" grep -qE 'recorded communication took 1[0-
 check "the CSV file has a line for each row" eval '[ "$(grep -c "replay_" "$csv")" -eq 16 ]'
 check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
 check "malloc'd memory serves as well" ends_with 0 ./bench_replay "$job" -n 2 --buffers unregistered
+check "--timeline draws the recorded and the replayed step" eval 'ends_with 0 ./bench_replay "$job" -n 2 --timeline "$scratch/step.svg" &&
+    python3 -c "import sys, xml.dom.minidom as x; d = x.parse(sys.argv[1]); sys.exit(len(d.getElementsByTagName(\"title\")) != 2 * 58 - 4)" "$scratch/step.svg"'
 check "calls can share the least memory" ends_with 0 ./bench_replay "$job" -n 2 --span 0
 check "a flipped bit is found, with file and line" eval 'ends_with 1 ./bench_replay "$job" -n 1 --inject flip-bit &&
     grep -qE "rank 3: weir: exchange .*\($job:[0-9]+\): .*got .*, expected" "$err" && grep -qF "Out of bounds values : 1 FAILED" "$out"'
