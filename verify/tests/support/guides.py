@@ -19,7 +19,7 @@ import sys
 # Commands that this test does not run, and what they need.
 NOT_RUN = ((r"^for i in", "six runs, which are prepared"), (r"bench_p2p -g", "an idle core for each rank"),
            (r"srun|sbatch", "Slurm"), (r"ci/nightly.*--baseline", "two builds"), (r"--nccl-graph", "a file of NCCL"),
-           (r"torchrun", "PyTorch"), (r"ras_client", "a running job"),
+           (r"torchrun|python program.py", "PyTorch or the Python package"), (r"ras_client", "a running job"),
            (r"all_reduce_perf|--backend cuda|--peer nccl", "GPUs and NCCL"), (r"^make |apt-get|pip |weir-mpirun", "an installation"))
 LONG = r"-e (4|8|16)M"  # commands for `make test-long` only
 # What may differ between two runs: (expression, its replacement).
