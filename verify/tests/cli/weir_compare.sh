@@ -535,6 +535,8 @@ check "rows with other buffers, modes or graphs are not mixed: one of three regr
 check "the row that B lacks is missing there, and the number of graph launches does not divide rows" \
     has 'Verdict: regressed .1 regressed, 0 improved, 0 inconclusive, 2 no difference, 0 missing in A, 1 missing in B'
 check "what divides the rows is printed" has 'unregistered'
+check "two sources with --csv are compared, and B's rows are written" eval 'ends_with 1 $program --csv "$scratch/cond-out.csv" "$scratch/cond-a.csv" "$scratch/cond-b.csv" &&
+    [ "$(grep -c "60[.]100\|unregistered" "$scratch/cond-out.csv")" -eq 3 ] && ! grep -q "40[.]000" "$scratch/cond-out.csv"'
 conditions "$scratch/cond-c.csv" unregistered back-to-back 0 10.000
 conditions "$scratch/cond-d.csv" registered latency 7 10.000
 ends_with 2 $program "$scratch/cond-c.csv" "$scratch/cond-d.csv"

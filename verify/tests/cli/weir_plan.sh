@@ -93,6 +93,9 @@ refuses "a channel out of range is reported with the rank" 2 "show $scratch/bad.
 sed 's/"connected_to": \[0\]/"connected_to": [7]/' "$scratch/good.json" >"$scratch/bad.json"
 refuses "a peer rank out of range is reported with the valid ranks" 2 "show $scratch/bad.json" "names rank 7" "ranks 0 to 1"
 
+echo '[]' >"$scratch/list.json"
+refuses "a document that is no object" 2 "show $scratch/list.json" "not a JSON object; expected a plan"
+
 # ------------------------------------------------------------------------------- show
 
 arguments=(show --bytes 4096 "$scratch/good.json")

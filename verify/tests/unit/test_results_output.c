@@ -715,6 +715,30 @@ TEST(only_rows_of_one_group_are_set_apart)
     assert_string_equal(text, "; even/1-a2");
 }
 
+/* Links of 100 GB/s and 2 us: 1 MB takes 2 + 10 us at least, 40% of 30 us. */
+TEST(a_row_is_a_percentage_of_the_measured_links)
+{
+    double gbs[] = {0, 100, 100, 0}, us[] = {0, 2, 3, 0};
+    weiri_links links = {.backend = "cuda", .endpoints = 2, .gbs = gbs, .us = us, .nsizes = 1};
+    results_machine machine = {.links = &links};
+    results_row row = results_row_make("a.csv", 2, RESULTS_OWN_CSV);
+    links.bytes[0] = 1e6;
+    links.together_gbs[0] = 100;
+    row.text[RESULTS_BACKEND] = "cuda";
+    row.nnodes = 1;
+    assert_true(fabs(results_machine_pct(&machine, &row, 30, 1e6 / 30e3) - 40) < 1e-9);
+    assert_true(fabs(results_machine_pct(&machine, &row, 4, 2e5 / 4e3) - 100) < 1e-9);
+    row.nnodes = 2;
+    assert_true(isnan(results_machine_pct(&machine, &row, 30, 33)));
+    row.nnodes = 1;
+    row.text[RESULTS_BACKEND] = "host";
+    assert_true(isnan(results_machine_pct(&machine, &row, 30, 33)));
+    row.text[RESULTS_BACKEND] = "";
+    assert_true(isnan(results_machine_pct(&machine, &row, 0, 33)));
+    machine.links = NULL;
+    assert_true(isnan(results_machine_pct(&machine, &row, 30, 33)));
+}
+
 int main(void)
 {
     return run_all_tests("results_output");
