@@ -78,7 +78,7 @@ static weir_status log_init(replay_reader *reader, long line, const log_place *p
 {
     char pointer[32], parent[32], id[32], key[160], process[128], name[160];
     const char *comm = strstr(message, "comm 0x"), *of = strstr(message, " parent 0x");
-    const char *by = strstr(message, " color "), *with_id = strstr(message, " commId ");
+    const char *by = strstr(message, " color "), *with_id = strstr(message, " commId "), *count;
     int rank, nranks, device = place->gpu, color = 0;
     const int ends = strstr(message, "Init COMPLETE") != NULL;
     replay_seat *seat;
@@ -105,8 +105,13 @@ static weir_status log_init(replay_reader *reader, long line, const log_place *p
                         "calls are left out");
             return WEIR_OK;
         }
+        /* NCCL 2.23 does not print how many splits the parent had. */
+        count = strstr(message, " splitCount ");
+        if (!count)
+            count = strstr(message, " childCount ");
+        seat->children = count ? atoi(count + 12) : seat->children + 1;
         snprintf(name, sizeof name, "%s/%d.%d", reader->trace->comms[seat->comm].name,
-                 ++seat->children, color);
+                 seat->children, color);
     } else {
         return WEIR_OK;
     }

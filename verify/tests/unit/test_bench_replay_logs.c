@@ -124,6 +124,34 @@ TEST(ranks_are_those_of_the_largest_communicator)
     replay_trace_free(trace);
 }
 
+/* A split: rank 0 took no part in the one before it, which its log does not have. */
+#define SPLIT(process, comm, rank, parent, count)                                                  \
+    process " [0] NCCL INFO ncclCommSplit comm " comm " rank " rank                                \
+            " nranks 2 cudaDev 0 nvmlDev 0 busId 1 parent " parent count                           \
+            " color 5 key 0 - Init COMPLETE\n"
+
+TEST(splits_are_known_by_parent_count_and_color)
+{
+    static const char *const counts[] = {" splitCount 2", " childCount 2"};
+    for (int i = 0; i < 2; i++) {
+        char text[4096];
+        snprintf(text, sizeof text,
+                 INIT("a:1:1", "0x5", "0", "2", "0x77")
+                     INIT("b:1:1", "0x6", "1", "2",
+                          "0x77") "b:1:1 [0] NCCL INFO ncclCommSplit comm 0x7 rank 0 nranks 1 "
+                                  "cudaDev 0 nvmlDev 0 busId 1 parent 0x6 splitCount 1 color 5 key "
+                                  "0 - Init COMPLETE\n" SPLIT("a:1:1", "0x8", "0", "0x5", "%s")
+                                      SPLIT("b:1:1", "0x9", "1", "0x6", "%s")
+                                          CALL("a:1:1", "AllReduce", APART, SUM, "0x8", "2")
+                                              CALL("b:1:1", "AllReduce", APART, SUM, "0x9", "2"),
+                 counts[i], counts[i]);
+        replay_trace *trace = read_text("log", text);
+        assert_int_equal(trace->ncomms, 1);
+        assert_string_equal(trace->comms[0].name, "0x77/2.5");
+        replay_trace_free(trace);
+    }
+}
+
 TEST(an_address_that_is_used_again_is_the_new_communicator)
 {
     replay_trace *trace = read_text("log", ONE CALL("a:1:1", "AllReduce", APART, SUM, "0x5", "1")
