@@ -2,6 +2,8 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/launchers.h"
+#include "base/mpi_names.h"
+#include "base/mpi_open.h"
 #include "boot/one_node.h"
 
 #include <string.h>
@@ -34,8 +36,14 @@ static weir_status launcher_join(const weiri_launcher_row *row, weir_boot **boot
                                       weiri_launcher_number(row->size), boot);
 }
 
-static weir_status launcher_refuse(const weiri_launcher_row *row)
+/* Connects the ranks by MPI if the program has started MPI; else only MPI could connect them. */
+static weir_status launcher_join_by_mpi(const weiri_launcher_row *row, weir_boot **boot)
 {
+    int is_started = 0;
+    if (weiri_mpi_open(row) == WEIR_OK)
+        MPI_Initialized(&is_started);
+    if (is_started)
+        return weir_boot_mpi_create_from(&weiri_mpi, MPI_COMM_WORLD, boot);
     return weiri_fail(WEIR_ERR_UNSUPPORTED,
                       "%s is set, so %s started this process, and its variables do not say that "
                       "all ranks are on this node: connect them by MPI (weir_boot_mpi_create; in "
@@ -62,7 +70,7 @@ static weir_status launcher_join_named(const char *name, weir_boot **boot)
     for (int i = 0; i < weiri_nlaunchers; i++) {
         const weiri_launcher_row *row = &weiri_launchers[i];
         if (row->kind == WEIRI_LAUNCHER_MPI && weiri_launcher_applies(row))
-            return launcher_works(row) ? launcher_join(row, boot) : launcher_refuse(row);
+            return launcher_works(row) ? launcher_join(row, boot) : launcher_join_by_mpi(row, boot);
     }
     return weiri_fail(WEIR_ERR_INVALID, "WEIR_LAUNCHER=mpi: the variables of this launcher are not "
                                         "set; unset it, or start the program with mpirun");
@@ -90,6 +98,6 @@ weir_status weir_boot_launcher_create(weir_boot **boot)
         useless = useless ? useless : row;
     }
     if (useless)
-        return launcher_refuse(useless);
+        return launcher_join_by_mpi(useless, boot);
     return weiri_launcher_half(problem) ? weiri_fail(WEIR_ERR_INVALID, "%s", problem) : WEIR_OK;
 }

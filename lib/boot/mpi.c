@@ -266,7 +266,8 @@ static const weir_boot_ops mpi_ops = {.name = "mpi",
 static weir_status mpi_check_launcher(void)
 {
     static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                            "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"};
+                                            "MV2_COMM_WORLD_SIZE",  "SLURM_STEP_NUM_TASKS",
+                                            "FLUX_JOB_SIZE",        "JSM_NAMESPACE_SIZE"};
     int world = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &world);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {

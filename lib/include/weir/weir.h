@@ -261,7 +261,7 @@ WEIR_API weir_status weir_boot_pmix_create(weir_boot **boot);
  * (TORCHELASTIC_RUN_ID); Open MPI, MVAPICH, MPICH; PMIx; srun with more than one task; flux, jsrun,
  * PALS, ALPS; RANK and WORLD_SIZE alone. MPI is not needed: ranks of an MPI launcher on one node
  * exchange a unique id over a Unix socket that belongs to their launcher's job, even if
- * wrappers (timeout, a script) run them, and ranks of several nodes connect through PMIx.
+ * wrappers (timeout, a script) run them; others connect by PMIx, or by MPI if it is started.
  *
  * Collective; blocks until all ranks have joined. Release with weir_boot_destroy. WEIR_ERR_INVALID
  * if WEIR_LAUNCHER names no launcher, or RANK and WORLD_SIZE contradict another launcher's

@@ -47,15 +47,32 @@ standin both/lib libmpi.so.12 'MPICH Version: 9.9' && standin both/lib libmpi_ab
 check "an installation with two ABIs: ends with 3" ends_with 3 "$scratch/both/bin/launcher" -c \
     'PMI_RANK=0 PMI_SIZE=8 "$0" -b 8 -e 8; exit $?' "$bench"
 check "an installation with two ABIs: the library with its own is taken" refused "$scratch/both/lib/libmpi.so.12"
+check "flux, and MPI sees one rank: ends with 3" ends_with 3 env FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2 \
+    WEIR_MPI_SO="$scratch/mpich/libmpi.so.12" "$bench" -b 8 -e 8
+check "flux, and MPI sees one rank: one line" refused 'started 2 processes (FLUX_JOB_SIZE)' 'MPI sees 1'
 : >"$scratch/libmpi.so.12"
 check "a file that is no library: ends with 3" rank_of_8 WEIR_MPI_SO="$scratch/libmpi.so.12"
 check "a file that is no library: one line names it" refused "WEIR_MPI_SO" "$scratch/libmpi.so.12" 'file too short'
 check "without a launcher no MPI is opened" ends_with 0 env WEIR_MPI_SO=/nowhere "$bench" -b 8 -e 8 -n 2
 
+# A program that has started MPI, and is connected by it.
+library=${O:-build}/libweir.a
+if mpicc=$(command -v "${MPICC:-mpicc}") && [ -e "$library" ]; then
+    compiles() {
+        "$mpicc" -std=gnu11 -Ilib/include -o "$scratch/program" verify/tests/support/mpi_launcher.c "$library" \
+            $(pkg-config --libs jansson 2>/dev/null) -lm -ldl -lrt -pthread >"$out" 2>"$err"
+    }
+    check "a program that uses MPI compiles" compiles
+    check "a program that has started MPI is connected by it" ends_with 0 ci/mpirun -np 2 "$scratch/program"
+    check "it has all ranks" grep -qx '2 ranks' "$out"
+else
+    skip "a program that has started MPI" "no ${MPICC:-mpicc}, or no $library"
+fi
+
 # ------------------------------------------------------------------------------ pairs
 mpis=${MPIS:-build/mpis}
 missing=''
-declare -A launcher=() library=()
+declare -A launcher=() libraries=()
 for name in $(ci/mpis -l); do
     if [ -x "$mpis/$name/mpirun" ]; then
         launcher[$name]=$mpis/$name/mpirun
@@ -75,21 +92,21 @@ ran() { grep -q '^# Ranks: 3 on 1 node' "$out" && grep -q '^# Out of bounds valu
 own() { run "$1" && ran && ! grep -q 'another installation' "$err"; }
 for name in "${!launcher[@]}"; do
     check "$name: three ranks with reference and peer, and its own library" own "$name"
-    library[$name]=$(sed -n 's|^# MPI: .* ABI, \(/.*\))$|\1|p' "$out")
+    libraries[$name]=$(sed -n 's|^# MPI: .* ABI, \(/.*\))$|\1|p' "$out")
     echo "# note: $name: $(grep '^# MPI' "$out" | tr -s '\t ' ' ')"
 done
 # pair LAUNCHER NAME: the world of three ranks, or a line that names the library. An MPI that ends itself in
 # MPI_Init, with its own message, was announced.
 pair() {
-    run "$1" "${library[$2]}"
+    run "$1" "${libraries[$2]}"
     local status=$?
     [ $status -ne 0 ] || { result="3 ranks" && ran; return; }
     result="error $status, named"
-    [ "$(grep -c '^# Ranks: 1 ' "$out")" -eq 0 ] && grep -qF "${library[$2]}" "$err"
+    [ "$(grep -c '^# Ranks: 1 ' "$out")" -eq 0 ] && grep -qF "${libraries[$2]}" "$err"
 }
 for one in "${!launcher[@]}"; do
-    for other in "${!library[@]}"; do
-        [ "$one" != "$other" ] && [ -n "${library[$other]}" ] || continue
+    for other in "${!libraries[@]}"; do
+        [ "$one" != "$other" ] && [ -n "${libraries[$other]}" ] || continue
         result=''
         check "launcher of $one, library of $other" pair "$one" "$other"
         echo "# note: launcher of $one, library of $other: $result"
