@@ -44,7 +44,7 @@ STANDIN_OBJ := $(SUPPORT)/gpu_standin.o
 OLD_GPU := $(if $(and $(BENCHES),$(HAVE_CUDA)),$(O)/tests/bench_allreduce_old_gpu)
 SOAKS := $(if $(BENCHES),$(O)/tests/soak $(O)/tests/soak_standin)
 # The program of port_mesh.sh.
-MESH := $(if $(HAVE_MPI),$(O)/tests/port_mesh)
+MESH := $(O)/tests/port_mesh
 MESH_OBJ := $(call obj,verify/tests/perf/port_mesh.c)
 SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
 # The simulation of collectives across nodes.
@@ -94,9 +94,8 @@ $(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_PARTS)
 $(STANDINS) $(OLD_GPU) $(SOAKS):
 	$(call link,$(LINK_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
 
-$(MESH_OBJ): COMPILE := $(MPI_CC)
 $(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu/gpu_ports.o) $(O)/libweir.a
-	$(call link,$(MPI_CC))
+	$(call link,$(CC))
 
 # Each test program needs the object of its source, from whichever folder.
 $(foreach file,$(TEST_SRC) $(BY_HAND_SRC),$(eval $(O)/tests/$(basename $(notdir $(file))): $(call obj,$(file))))

@@ -11,10 +11,11 @@
  * Exits with the exit code of the result; rank 0 prints "mesh of N ranks: passed".
  */
 #include <weir/weir.h>
-#include <weir/mpi.h>
 #include <weir/port_device.h>
 
-#include <mpi.h>
+#include "base/mpi_names.h"
+#include "base/mpi_open.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,6 +274,16 @@ static int parse(int argc, char **argv, options *how)
     return 1;
 }
 
+static int start_mpi(void)
+{
+    const weiri_launcher_row *launcher = weiri_launcher_of_process();
+    int provided = 0;
+    if (launcher && weiri_mpi_open(launcher) == WEIR_OK)
+        return MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS;
+    fprintf(stderr, "port_mesh: %s\n", launcher ? weir_last_error() : "start it with mpirun");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     options how;
@@ -280,10 +291,10 @@ int main(int argc, char **argv)
     int wrong = 0;
     if (!parse(argc, argv, &how))
         return 2;
-    if (!how.at)
-        MPI_Init(&argc, &argv);
+    if (!how.at && !start_mpi())
+        return 3;
     weir_status status = how.at ? weir_boot_tcp_create_at(how.at, how.rank, how.nranks, &boot)
-                                : weir_boot_mpi_create(MPI_COMM_WORLD, &boot);
+                                : weir_boot_mpi_create_from(&weiri_mpi, MPI_COMM_WORLD, &boot);
     if (status == WEIR_OK && weir_boot_nranks(boot) > RANKS_MAX) {
         fprintf(stderr, "port_mesh: at most %d ranks\n", RANKS_MAX);
         status = WEIR_ERR_INVALID;

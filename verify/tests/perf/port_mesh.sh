@@ -7,7 +7,7 @@ set -u
 . verify/tests/support/tap.sh
 
 program=${O:-build}/tests/port_mesh
-if [ ! -x "$program" ]; then
+if [ ! -x "$program" ] || ! command -v "${MPIRUN:-mpirun}" >/dev/null; then
     skip "port channels in a mesh" "no MPI, or not built: make tests"
     tap_done
 fi
