@@ -51,7 +51,7 @@ include ci/make/flags.mk
 	fuzz-inputs coverage soak order mutation left-out analyze kernels check-kernels
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
-LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so
+LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(O)/libnccl-tuner-weir.so
 lib: $(LIBS) ## the libraries alone
 
 $(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
@@ -74,6 +74,11 @@ $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(Q)mkdir -p $(O)/compat
 	$(Q)ln -sf ../libweir_nccl.so $(O)/compat/libnccl.so.2
 	$(Q)ln -sf libnccl.so.2 $(O)/compat/libnccl.so
+
+# A plug-in that NCCL loads (NCCL_TUNER_PLUGIN); benchmarks find it next to the libraries.
+$(O)/libnccl-tuner-weir.so: $(call obj,$(TUNER_SRC))
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -Wl,-soname,libnccl-tuner-weir.so -o $@ $^ $(WEIR_LDFLAGS)
 
 # Every benchmark consists of these, and of its main. MPI is opened at run time, or linked by MPI_LINK=1.
 BENCH_PARTS := $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(O)/programs.a $(O)/libweir.a

@@ -50,6 +50,7 @@ struct bench_candidate {
     char name[64];      /* the CSV column contender: "weir", "mpi:openmpi-4.1.4" */
     char transport[16]; /* the CSV column transport; "": unknown */
     int peer;           /* 0: weir; 1: a peer library */
+    int follows_table;  /* 1: of a vendor's library, with the table of --verify-nccl */
     int is_foreign;     /* 1: a plan or a kernel of a file, which no table lists */
     int divides_last;   /* 1: an average is a sum, rounded, and a division */
     int is_users;       /* 1: a user's kernel, for which weir promises neither special values nor
@@ -97,5 +98,12 @@ int bench_nccl_has_mode(const struct bench_vendor *vendor, bench_nccl_mode mode)
 weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffers,
                                       const struct bench_vendor *vendor, bench_nccl_mode mode,
                                       bench_candidate **candidate);
+
+struct bench_nccl_setting;
+/* The library in default mode with a setting, or with the tuner's table if setting is NULL. Its
+ * communicator is that of nccl, whose vendor has a tuner; both are closed together. Local. */
+weir_status bench_candidate_nccl_tuned(bench_candidate *nccl,
+                                       const struct bench_nccl_setting *setting,
+                                       bench_candidate **candidate);
 
 #endif

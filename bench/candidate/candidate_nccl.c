@@ -10,6 +10,7 @@
  * sendrecv, a call is a group of sends and receives. NVLink multicast stays off (vendor.h).
  */
 #include "bench/candidate/candidate.h"
+#include "bench/candidate/nccl_tuner.h"
 #include "bench/candidate/vendor.h"
 #include "bench/job/exchange.h"
 
@@ -23,6 +24,9 @@ typedef struct nccl_state {
     vendor_comm comm;
     bench_operands operands; /* the windows; unused in default mode */
     void *windows[2];
+    int borrows;          /* 1: comm is another candidate's */
+    const tuner_row *row; /* of the table, for the current call; NULL: none */
+    tuner_setting setting;
 } nccl_state;
 
 static weir_status nccl_check(const bench_candidate *self, vendor_result result, const char *what)
@@ -51,10 +55,36 @@ static const char *nccl_refuses(bench_candidate *self, const bench_operation *op
     return bench_candidate_needs_two(operation);
 }
 
+/* The bytes of a call as NCCL tells its tuner. */
+static unsigned long long nccl_tuner_bytes(const bench_candidate *self, const weir_call *call)
+{
+    const int is_part =
+        call->collective == WEIR_COLL_ALLGATHER || call->collective == WEIR_COLL_REDUCE_SCATTER;
+    return (unsigned long long)call->count * weir_dtype_bytes(call->dtype) *
+           (unsigned)(is_part ? self->job->nranks : 1);
+}
+
 static weir_status nccl_prepare(bench_candidate *self, const bench_operation *operation)
 {
+    nccl_state *state = self->state;
     self->operation = operation;
+    if (state->vendor.tuner && self->follows_table)
+        state->row = bench_tuner_find(
+            &state->vendor.tuner->table, bench_nccl_tuner_collective(operation->call.collective),
+            nccl_tuner_bytes(self, &operation->call), self->job->nnodes, self->job->nranks, -1, -1);
     return WEIR_OK;
+}
+
+/* Tells the plug-in what the candidate's next call shall use. */
+static void nccl_take_control(bench_candidate *self)
+{
+    const nccl_state *state = self->state;
+    if (!state->vendor.tuner)
+        return;
+    tuner_control *control = state->vendor.tuner->control;
+    control->forces = self->follows_table ? state->row != NULL : *self->forced != '\0';
+    control->setting = state->row ? state->row->setting : state->setting;
+    control->asked = control->applied = 0;
 }
 
 /* Sends one block to a rank, or receives one; nothing for an empty block. */
@@ -140,14 +170,18 @@ static vendor_result nccl_run_call(const bench_candidate *self, void *stream)
 
 static weir_status nccl_run(bench_candidate *self)
 {
+    nccl_take_control(self);
     return nccl_check(self, nccl_run_call(self, bench_gpu_stream(self->job->gpu)),
                       weir_collective_name(self->operation->call.collective));
 }
 
+/* The setting, if NCCL has used it. */
 static const char *nccl_algo(bench_candidate *self)
 {
-    (void)self;
-    return "";
+    const nccl_state *state = self->state;
+    if (!state->vendor.tuner || !state->vendor.tuner->control->applied)
+        return "";
+    return self->follows_table ? "table" : self->forced;
 }
 
 static void nccl_close(bench_candidate *self)
@@ -157,7 +191,7 @@ static void nccl_close(bench_candidate *self)
     for (int i = 0; i < 2 && state->comm; i++)
         if (state->windows[i])
             state->vendor.window_deregister(state->comm, state->windows[i]);
-    if (state->comm)
+    if (state->comm && !state->borrows)
         state->vendor.comm_destroy(state->comm);
     for (int i = 0; i < 2; i++)
         if (memory[i])
@@ -276,6 +310,30 @@ weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffe
         nccl_close(self);
         return status;
     }
+    *candidate = self;
+    return WEIR_OK;
+}
+
+weir_status bench_candidate_nccl_tuned(bench_candidate *nccl, const bench_nccl_setting *setting,
+                                       bench_candidate **candidate)
+{
+    bench_candidate *self = NULL;
+    const nccl_state *from = nccl->state;
+    const weir_status status =
+        bench_candidate_create(nccl->job, &nccl_ops, sizeof(nccl_state), &self);
+    if (status != WEIR_OK)
+        return status;
+    nccl_state *state = self->state;
+    *state = (nccl_state){.vendor = from->vendor, .comm = from->comm, .borrows = 1};
+    self->peer = 1;
+    self->follows_table = !setting;
+    if (setting) {
+        state->setting = setting->setting;
+        self->most_bytes = setting->most_bytes;
+        bench_nccl_setting_name(&setting->setting, self->forced, sizeof self->forced);
+    }
+    snprintf(self->name, sizeof self->name, "%.28s:%s", nccl->name,
+             setting ? self->forced : "table");
     *candidate = self;
     return WEIR_OK;
 }

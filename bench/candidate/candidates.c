@@ -69,11 +69,44 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
     return options->plan_dir ? bench_plan_dir_open(job, options, collective, candidates) : WEIR_OK;
 }
 
-/* Adds a vendor's library, each mode as a candidate. Collective; agreed; the first failure is
- * reported. */
-static weir_status add_vendor(bench_job *job, const bench_peer *peer, const bench_buffers *buffers,
+/* Opens the plug-in that forces settings, and reads the table of --verify-nccl. Local. */
+static weir_status open_tuner(bench_job *job, const bench_options *options,
                               bench_candidates *candidates)
 {
+    char problem[512] = "";
+    const char *table = options->verify_nccl_path;
+    if (bench_nccl_tuner_open(&candidates->tuner, problem, sizeof problem) != 0)
+        return bench_job_note(job, WEIR_ERR_SYSTEM, "%s: %s",
+                              table ? "--verify-nccl" : "--tune-nccl", problem);
+    if (table && bench_tuner_read(table, &candidates->tuner.table, problem, sizeof problem) != 0)
+        return bench_job_note(job, WEIR_ERR_INVALID, "--verify-nccl %s", problem);
+    return WEIR_OK;
+}
+
+/* Adds the library's settings, or its table, next to its default. Local. */
+static weir_status add_settings(const bench_options *options, weir_collective collective,
+                                bench_candidate *nccl, bench_candidates *candidates)
+{
+    bench_nccl_setting settings[BENCH_NCCL_SETTINGS_MAX];
+    const int tunes = options->tune_nccl_path != NULL;
+    const int count = tunes ? bench_nccl_settings(collective, settings) : 1;
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < count && status == WEIR_OK && candidates->count < BENCH_CANDIDATES_MAX;
+         i++) {
+        status = bench_candidate_nccl_tuned(nccl, tunes ? &settings[i] : NULL,
+                                            &candidates->list[candidates->count]);
+        candidates->count += status == WEIR_OK;
+    }
+    return status;
+}
+
+/* Adds a vendor's library, each mode as a candidate. Collective; agreed; the first failure is
+ * reported. */
+static weir_status add_vendor(bench_job *job, const bench_options *options,
+                              weir_collective collective, const bench_peer *peer,
+                              const bench_buffers *buffers, bench_candidates *candidates)
+{
+    const int is_tuned = options->tune_nccl_path || options->verify_nccl_path;
     const unsigned modes = peer->modes;
     bench_vendor vendor;
     char why[600] = "";
@@ -88,6 +121,10 @@ static weir_status add_vendor(bench_job *job, const bench_peer *peer, const benc
                                 "--peer %s: %s; name the library by "
                                 "WEIR_NCCL_SO or --peer PATH",
                                 peer->text, why);
+    if (status == WEIR_OK && is_tuned) {
+        status = open_tuner(job, options, candidates);
+        vendor.tuner = &candidates->tuner;
+    }
     status = bench_job_agree(job, status, "vendor library");
     for (int mode = 0; mode < BENCH_NCCL_MODES && status == WEIR_OK; mode++) {
         if (!(modes >> mode & 1) || !bench_nccl_has_mode(&vendor, (bench_nccl_mode)mode) ||
@@ -96,6 +133,12 @@ static weir_status add_vendor(bench_job *job, const bench_peer *peer, const benc
         status = bench_candidate_nccl_open(job, buffers, &vendor, (bench_nccl_mode)mode,
                                            &candidates->list[candidates->count]);
         candidates->count += status == WEIR_OK;
+        if (status == WEIR_OK && is_tuned && mode == BENCH_NCCL_DEFAULT)
+            status =
+                bench_job_agree(job,
+                                add_settings(options, collective,
+                                             candidates->list[candidates->count - 1], candidates),
+                                "candidates");
         if (status == WEIR_ERR_UNSUPPORTED && mode != BENCH_NCCL_DEFAULT && modes != 1u << mode)
             status = WEIR_OK; /* reported; the other modes continue */
     }
@@ -103,8 +146,9 @@ static weir_status add_vendor(bench_job *job, const bench_peer *peer, const benc
 }
 
 /* Adds one peer. Collective; agreed. */
-static weir_status add_peer(bench_job *job, const bench_peer *peer, const bench_buffers *buffers,
-                            bench_candidates *candidates)
+static weir_status add_peer(bench_job *job, const bench_options *options,
+                            weir_collective collective, const bench_peer *peer,
+                            const bench_buffers *buffers, bench_candidates *candidates)
 {
     bench_candidate **made = &candidates->list[candidates->count];
     weir_status status = WEIR_ERR_INTERNAL;
@@ -113,7 +157,7 @@ static weir_status add_peer(bench_job *job, const bench_peer *peer, const bench_
         status = bench_candidate_mpi_open(job, made);
         break;
     case BENCH_PEER_VENDOR:
-        return add_vendor(job, peer, buffers, candidates);
+        return add_vendor(job, options, collective, peer, buffers, candidates);
     case BENCH_PEER_NCCL_EP:
     case BENCH_PEER_UNKNOWN:
         break;
@@ -127,12 +171,13 @@ weir_status bench_candidates_open(bench_job *job, const bench_options *options,
                                   bench_candidates *candidates)
 {
     candidates->count = 0;
+    candidates->tuner = (bench_nccl_tuner){0};
     weir_status status = add_weir(job, options, collective, candidates);
     status = bench_job_agree(job, status, "candidates");
     for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
         if (candidates->count == BENCH_CANDIDATES_MAX)
             break;
-        status = add_peer(job, &options->peers[i], buffers, candidates);
+        status = add_peer(job, options, collective, &options->peers[i], buffers, candidates);
     }
     return status;
 }
@@ -141,5 +186,6 @@ void bench_candidates_close(bench_candidates *candidates)
 {
     for (int i = 0; i < candidates->count; i++)
         candidates->list[i]->ops->close(candidates->list[i]);
+    bench_tuner_free(&candidates->tuner.table);
     candidates->count = 0;
 }

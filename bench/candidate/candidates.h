@@ -3,6 +3,7 @@
 #define BENCH_CANDIDATE_CANDIDATES_H
 
 #include "bench/candidate/candidate.h"
+#include "bench/candidate/nccl_tuner.h"
 #include "bench/statistics/result.h"
 #include "bench/options/options.h"
 #include <weir/plan.h>
@@ -12,6 +13,7 @@
 typedef struct bench_candidates {
     bench_candidate *list[BENCH_CANDIDATES_MAX];
     int count;
+    bench_nccl_tuner tuner; /* with --tune-nccl and --verify-nccl */
 } bench_candidates;
 
 /* Opens weir as --algo says (for "all": weir's selection, then each algorithm that supports this

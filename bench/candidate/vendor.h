@@ -72,8 +72,9 @@ typedef struct bench_vendor {
     BENCH_VENDOR_MAP(BENCH_VENDOR_MEMBER)
 #undef BENCH_VENDOR_MEMBER
     void *library;
-    int version;   /* 22803 for 2.28.3 */
-    char name[32]; /* "nccl:2.28.3" */
+    int version;                          /* 22803 for 2.28.3 */
+    char name[32];                        /* "nccl:2.28.3" */
+    const struct bench_nccl_tuner *tuner; /* that forces settings; NULL: none */
 } bench_vendor;
 
 /* Opens the library at path; if that is NULL, WEIR_NCCL_SO, else the first of the usual names that

@@ -101,8 +101,9 @@ typedef struct bench_options {
     int action; /* bench_action */
     size_t min_bytes, max_bytes, step_bytes, step_factor;
     int min_given, max_given, step_given;
-    int iterations;   /* 0: as many as fit the time budget */
-    int rounds;       /* --visits */
+    int iterations; /* 0: as many as fit the time budget */
+    int rounds;     /* --visits */
+    int rounds_given;
     int batched;      /* set by the program: operations are enqueued on the stream in batches; then
                          -G is the number of batches and -n the number of operations per batch */
     double until;     /* --until as a fraction of the median; 0: not given */
@@ -121,7 +122,8 @@ typedef struct bench_options {
     int inject_slow;      /* percent by which weir's timed operations are made slower; 0: not */
     int inject_slow_rank; /* 1 + the only rank that is slowed down; 0: all are */
     int backend, transport, mode, verify, buffers, counts; /* the enums above */
-    const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan, *plan_dir;
+    const char *json_path, *csv_path, *tune_path, *tune_nccl_path, *verify_nccl_path, *ceiling_path,
+        *algo, *dist, *plan, *plan_dir;
     const char *pattern; /* of sendrecv */
     size_t seed;
     bench_peer peers[BENCH_PEERS_MAX];

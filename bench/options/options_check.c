@@ -1,6 +1,7 @@
 /* Rules between options, and defaults that depend on other options: see parse.h. */
 #include "bench/options/parse.h"
 
+#include "bench/candidate/nccl_tuner.h"
 #include "bench/gpu/gpu.h"
 #include "bench/options/algo_words.h"
 #include "bench/options/faults.h"
@@ -158,6 +159,38 @@ static int check_build(const bench_options *options, char *problem)
     return 0;
 }
 
+/* Rules of --tune-nccl and --verify-nccl. */
+static int check_nccl(bench_options *options, weir_collective collective, char *problem)
+{
+    enum { TUNE_ROUNDS = 16 };
+    const char *name = options->tune_nccl_path ? "--tune-nccl" : "--verify-nccl";
+    int has_nccl = 0;
+    if (!options->tune_nccl_path && !options->verify_nccl_path)
+        return 0;
+    for (int i = 0; i < options->npeers; i++)
+        has_nccl += options->peers[i].kind == BENCH_PEER_VENDOR &&
+                    options->peers[i].modes & 1u << BENCH_NCCL_DEFAULT;
+    if (options->tune_nccl_path && options->verify_nccl_path)
+        return bench_refuse(problem, "--tune-nccl and --verify-nccl: give one, then the other");
+    if (options->tune_path)
+        return bench_refuse(problem, "%s and --tune: give one of them", name);
+    if (has_nccl != 1)
+        return bench_refuse(problem, "%s: give --peer nccl or nccl:default, once", name);
+    if (options->dtype == BENCH_ALL || options->op == BENCH_ALL || options->cycles != 1)
+        return bench_refuse(problem,
+                            "%s: a table serves all types and operations; give one, and "
+                            "leave out -N",
+                            name);
+    if (bench_nccl_tuner_collective(collective) < 0)
+        return bench_refuse(problem,
+                            "%s: NCCL does not ask its tuner about %s, which consists of sends and "
+                            "receives",
+                            name, weir_collective_name(collective));
+    if (options->tune_nccl_path && !options->rounds_given)
+        options->rounds = TUNE_ROUNDS;
+    return 0;
+}
+
 /* No two output files may have the same name. */
 static int check_outputs(const bench_options *options, char *problem)
 {
@@ -225,7 +258,8 @@ weir_status bench_options_check(bench_options *options, weir_collective collecti
     if (check_sizes(options, problem) || check_iterations(options, problem) ||
         check_verification(options, problem) || check_algo(options, collective, problem) ||
         check_build(options, problem) || check_peers(options, problem) ||
-        check_files(options, collective, problem) || check_outputs(options, problem))
+        check_nccl(options, collective, problem) || check_files(options, collective, problem) ||
+        check_outputs(options, problem))
         return WEIR_ERR_INVALID;
     return WEIR_OK;
 }

@@ -37,9 +37,9 @@ static const weiri_option rows[] = {
      .help = "number of timed iterations (default: 0, as many as fit a time budget, from 20 to "
              "2000)"},
     {0, "visits", "N", &weiri_option_int, AT(rounds), .low = 1, .high = 64, .initial = "6",
-     .flags = SAME | EXPLAINED,
+     .given = AT(rounds_given), .flags = SAME | EXPLAINED,
      .help = "divide the iterations of a size into N rounds, each on other pages, with other sizes "
-             "in between (default: 6; 1 if -n is below 12)"},
+             "in between (default: 6, with --tune-nccl 16; 1 if -n is below 12)"},
     {0, "until", "PERCENT", &weiri_option_percent, AT(until), .high = 100, .flags = SAME,
      .manifest = "until",
      .help = "add iterations until the 95% interval of every candidate's median is within "
@@ -131,6 +131,13 @@ static const weiri_option rows[] = {
     {0, "tune", "FILE", &weiri_option_text, AT(tune_path), .flags = SAME_USE,
      .help = "measure every algorithm, on GPUs with many grids, and write the fastest for each "
              "size into a tuning table for WEIR_TUNING"},
+    {0, "tune-nccl", "TABLE", &weiri_option_text, AT(tune_nccl_path), .flags = SAME_USE,
+     .help = "with --peer nccl: measure NCCL's algorithms, protocols and numbers of channels, and "
+             "write a row for each size at which one is certainly faster than NCCL's choice, in "
+             "the format of NCCL's example tuner plug-in, and as ncclx's JSON next to it"},
+    {0, "verify-nccl", "TABLE", &weiri_option_text, AT(verify_nccl_path), .flags = SAME_USE,
+     .help = "with --peer nccl: measure NCCL with and without a table of --tune-nccl, and print "
+             "where it helps or hurts"},
     {0, "peer", BENCH_PEERS_ARGUMENT, &bench_option_peer, 0, .flags = SAME, .manifest = "peers",
      .help = "also measure this peer in the same run; repeatable. nccl, or a library by its "
              "path, in every mode that it has; nccl:default, nccl:symmetric or nccl:zero-cta in "

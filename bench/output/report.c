@@ -19,7 +19,9 @@ static weir_status open_files(bench_report *report)
         status = bench_csv_open(&report->csv, run, options->csv_path);
     if (status == WEIR_OK && options->json_path)
         status = bench_json_report_open(&report->json, run, options->json_path);
-    return status == WEIR_OK ? bench_tune_open(run, &report->tune) : status;
+    if (status == WEIR_OK)
+        status = bench_tune_open(run, &report->tune);
+    return status == WEIR_OK ? bench_tune_nccl_open(run, &report->tune_nccl) : status;
 }
 
 weir_status bench_report_open(bench_report *report, const bench_run *run)
@@ -134,11 +136,13 @@ void bench_report_row(bench_report *report, bench_row *row)
     const bench_json_totals totals = report_totals(report);
     bench_csv_flush(&report->csv);
     bench_json_report_end_row(&report->json, &totals);
-    if (!report->tune) /* with that many candidates ratios are not readable */
+    if (!report->tune &&
+        !run->options->tune_nccl_path) /* with that many candidates ratios are not readable */
         bench_ratios_row(&report->ratios, row);
     bench_ceiling_row(&report->ceiling, row);
     bench_matrix_row(&report->matrix, row);
     bench_tune_row(report->tune, row);
+    bench_tune_nccl_row(report->tune_nccl, row);
     bench_remarks_row(stdout, run, report->infos, row);
     bench_interval_row(&report->intervals, row);
 }
@@ -190,6 +194,8 @@ weir_status bench_report_close(bench_report *report)
     bench_json_totals totals = report_totals(report);
     weir_status json = bench_json_report_end(&report->json, &totals);
     weir_status tuned = bench_tune_close(report->tune);
+    weir_status nccl = bench_tune_nccl_close(report->tune_nccl, report->is_complete);
+    tuned = tuned != WEIR_OK ? tuned : nccl;
     if (report->infos && status == WEIR_OK) /* again, with the warnings of the run */
         status = bench_manifest_write(report->run, report->infos, report->is_complete);
     free(report->infos);

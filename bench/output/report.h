@@ -8,6 +8,7 @@
 #include "bench/output/matrix.h"
 #include "bench/output/table.h"
 #include "bench/output/tune.h"
+#include "bench/output/tune_nccl.h"
 
 typedef struct bench_report {
     const bench_run *run;
@@ -20,6 +21,7 @@ typedef struct bench_report {
     bench_interval_count intervals;
     bench_rank_info *infos;        /* on rank 0, once the header is written; owned */
     bench_tune *tune;              /* NULL without --tune */
+    bench_tune_nccl *tune_nccl;    /* NULL without --tune-nccl and --verify-nccl */
     bench_determinism determinism; /* on every rank */
     bench_cost cost;               /* of all rows */
     double worst_share;            /* the largest verification / timing of a row */

@@ -49,6 +49,8 @@ int bench_bootstrap_ratio(const bench_sequence *above, const bench_sequence *bel
 
 /* The 97.5% quantile for a number of degrees of freedom, 1 or more. */
 double bench_student_quantile(int degrees);
+/* The probability that t is exceeded, to an absolute accuracy of 1e-15. degrees: 1 or more. */
+double bench_student_tail(int degrees, double t);
 /* The factor by which the 95% interval of a bootstrap of so many rounds must be widened: t / z *
  * sqrt(R / (R - 1)), with the 97.5% quantiles of Student's t for R - 1 degrees of freedom and of
  * the normal distribution; 1 for one round. */

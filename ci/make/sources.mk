@@ -10,7 +10,7 @@ LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net 
 KIT_DIRS := lib/programs
 NCCL_DIRS := $(addprefix lib/nccl/,calls comm p2p rma gpu vendor)
 TOPO_DIRS := topo
-BENCH_DIRS := bench $(addprefix bench/,moe replay options sizes job gpu candidate trial check measure statistics output)
+BENCH_DIRS := bench $(addprefix bench/,tuner moe replay options sizes job gpu candidate trial check measure statistics output)
 HEALTH_DIRS := bench/health bench/health/cli
 RESULTS_DIRS := $(addprefix results/,read store judge output)
 # Where a part depends on CUDA, a build contains either its *_cuda.c or its *_none.c.
@@ -32,7 +32,9 @@ TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_
 TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
 VERIFY_SRC := $(call sources,verify)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
-BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),missing,gsl).c \
+# NCCL's tuner plug-in, which contains nothing of weir's libraries.
+TUNER_SRC := $(addprefix bench/tuner/,plugin.c table.c)
+BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/tuner/plugin.c %/bootstrap_$(if $(HAVE_GSL),missing,gsl).c \
 	$(if $(MPI_LINK),,%/mpi_linked.c) %/unpack_$(if $(HAVE_ZLIB),missing,zlib).c %/chakra$(if $(HAVE_PROTOBUF),_missing).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and only the library's base.
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))

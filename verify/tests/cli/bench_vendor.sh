@@ -99,6 +99,45 @@ run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 --peer "$scr
 ends "wrong results of a vendor library end the run with 1" 1
 says "wrong results of a vendor library are reported with its name and version" \
     'wrong data: nccl:2.28.3'
+# The library's tuner. Its own choice takes 200 us, ring/ll128 20 us up to 4 KiB and 600 us beyond.
+tuned() {
+    run ci/mpirun -np 1 "$bin/bench_allreduce_standin" -w 1 -n 36 --visits 12 --quiet --peer "$@"
+}
+if [ -r "${O:-build}/libnccl-tuner-weir.so" ]; then
+    tuned "$scratch/libnccl.so.2" -b 4K -e 16K -f 4 --tune-nccl "$scratch/t.csv"
+    ends "--tune-nccl runs" 0
+    check "--tune-nccl writes a row for the size at which a setting is faster, and no other" \
+        "$([ "$(grep -c '^allreduce,4096,4096,ring,ll128,[-0-9]*,1,1,-1,-1$' "$scratch/t.csv")" -eq 1 ] &&
+            [ "$(grep -c '^allreduce' "$scratch/t.csv")" -eq 1 ]; echo $?)"
+    check "--tune-nccl writes ncclx's JSON next to it" \
+        "$(grep -q '"bytesPerRank": "\[4096,4096\]"' "$scratch/t.json"; echo $?)"
+    echo 'allreduce,16384,16384,ring,ll128,-1,1,1' >>"$scratch/t.csv" # a row that hurts
+    echo 'allreduce,8192,8192,tree,ll,-1,1,1' >>"$scratch/t.csv" # impossible
+    versions=5
+    ! long_part "other versions of the tuner's interface" || versions='3 4 5'
+    for version in $versions; do
+        library "libtuner$version.so" "-DSTANDIN_TUNER=$version"
+        tuned "$scratch/libtuner$version.so" -b 2K -e 16K -f 2 --verify-nccl "$scratch/t.csv"
+        ends "--verify-nccl runs with version $version of the tuner's interface" 0
+        check "--verify-nccl says where a table helps and hurts, version $version" \
+            "$(grep -q "4096 B: NCCL's choice takes [0-9.]*x as long " "$scratch/out" &&
+                grep -q "16384 B: the table takes [0-9.]*x as long " "$scratch/out" &&
+                grep -q 'helps 2 results, hurts 2, no difference shown in 0, no row for 4' "$scratch/out"; echo $?)"
+    done
+    echo 'allreduce,1' >>"$scratch/t.csv"
+    tuned "$scratch/libnccl.so.2" --verify-nccl "$scratch/t.csv"
+    ends "a table with a line that is no row is a usage error" 2
+    says "the line is named" 't.csv:[0-9]*: expected collective,min bytes'
+    run env NCCL_TUNER_PLUGIN=other ci/mpirun -np 1 "$bin/bench_allreduce_standin" \
+        --peer "$scratch/libnccl.so.2" --tune-nccl "$scratch/u.csv"
+    ends "another plug-in in the way ends the run with 3" 3
+    says "the plug-in is named" 'NCCL_TUNER_PLUGIN names another plug-in, other; unset'
+fi
+run "$bin/bench_allreduce_standin" --tune-nccl "$scratch/u.csv"
+ends "--tune-nccl without a peer is a usage error" 2
+run "$bin/bench_alltoall_standin" --peer "$scratch/libnccl.so.2" --tune-nccl "$scratch/u.csv"
+ends "--tune-nccl of sends and receives is a usage error" 2
+says "the reason is named" 'NCCL does not ask its tuner about alltoall'
 run "$bin/bench_allreduce_standin" --peer nccl:fast
 ends "an unknown mode of a peer is a usage error" 2
 finish
