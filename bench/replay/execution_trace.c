@@ -126,6 +126,7 @@ static weir_status observed_read(replay_reader *reader, replay_source *source)
         status = observed_top(torch, reader, &json);
     if (status == WEIR_OK)
         status = json.status;
+    reader->trace->is_cut |= json.fault != NULL;
     if (status == WEIR_OK && json.fault)
         replay_note(reader, json.line, "%s: what follows is left out", json.fault);
     if (status == WEIR_OK)

@@ -249,6 +249,7 @@ static weir_status inspector_read(replay_reader *reader, replay_source *source)
     }
     if (status == WEIR_OK)
         status = json.status;
+    reader->trace->is_cut |= json.fault != NULL;
     if (status == WEIR_OK && json.fault)
         replay_note(reader, json.line, "%s: what follows is left out", json.fault);
     for (int i = 0; status == WEIR_OK && i < REPLAY_RANKS_MAX; i++)

@@ -197,6 +197,7 @@ static weir_status kineto_read(replay_reader *reader, replay_source *source)
         status = replay_json_open(&file.json, source);
     if (status == WEIR_OK && event)
         status = kineto_top(&file, event);
+    reader->trace->is_cut |= file.json.fault != NULL;
     if (status == WEIR_OK && file.json.fault)
         replay_note(reader, file.json.line, "%s: what follows is left out", file.json.fault);
     if (status == WEIR_OK)

@@ -256,6 +256,7 @@ static weir_status log_read(replay_reader *reader, replay_source *source)
         }
         if (status != WEIR_OK)
             return status;
+        reader->trace->is_cut |= !is_whole;
         if (!is_whole)
             replay_note(reader, number, "the file ends within a line, or a line is too long");
     }

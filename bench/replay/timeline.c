@@ -9,7 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 1200, LEFT = 70, ROW = 16, HEAD = 36, LEGEND = 30, BARS_MAX = 20000 };
+enum {
+    WIDTH = 1200,
+    LEFT = 70,
+    ROW = 16,
+    HEAD = 36,
+    LEGEND = 30,
+    LEGEND_WIDTH = 100,
+    BARS_MAX = 20000
+};
 
 /* A call of a rank. */
 typedef struct bar {
@@ -61,12 +69,15 @@ static void draw_rank(const picture *p, const panel *of, int rank, int y, FILE *
 
 static void draw_legend(int y, FILE *to)
 {
-    for (int kind = 0; kind <= REPLAY_KINDS; kind++)
+    for (int kind = 0, x = LEFT; kind <= REPLAY_KINDS; kind++) {
+        if (kind == REPLAY_SEND || kind == REPLAY_RECV) /* they are drawn as exchanges */
+            continue;
         fprintf(to,
                 "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" "
                 "y=\"%d\">%s</text>\n",
-                LEFT + kind * 86, y, colour_of(kind), LEFT + kind * 86 + 13, y + 9,
-                replay_step_name(kind));
+                x, y, colour_of(kind), x + 13, y + 9, replay_step_name(kind));
+        x += LEGEND_WIDTH;
+    }
 }
 
 static void draw(const void *context, FILE *to)

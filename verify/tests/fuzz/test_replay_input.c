@@ -1,9 +1,12 @@
 /*
  * The readers of recorded jobs get arbitrary bytes, whose beginning selects the format. They make a
- * trace or report a reason, and a trace survives being written as weir's text and read again.
+ * trace or report a reason, and a trace survives being written as weir's text and read again. Its
+ * calls are matched and put into an order, in which every call has its place once; or a reason is
+ * reported.
  */
 #include "verify/tests/support/fuzz_input.h"
 
+#include "bench/replay/match.h"
 #include "bench/replay/read.h"
 
 static char *write_text(const replay_trace *trace, size_t *bytes)
@@ -14,6 +17,22 @@ static char *write_text(const replay_trace *trace, size_t *bytes)
     FUZZ_DEMAND(replay_text_write(trace, to) == 0);
     fclose(to);
     return text;
+}
+
+static void match_calls(replay_trace *trace)
+{
+    replay_schedule *schedule = NULL;
+    if (replay_match(trace, &schedule) != WEIR_OK) {
+        FUZZ_DEMAND(*weir_last_error());
+        return;
+    }
+    for (int rank = 0; rank < trace->nranks; rank++) {
+        size_t calls = 0;
+        for (size_t i = 0; i < schedule->ranks[rank].count; i++)
+            calls += schedule->ranks[rank].list[i].ncalls;
+        FUZZ_DEMAND(calls == trace->ranks[rank].count);
+    }
+    replay_schedule_free(schedule);
 }
 
 void fuzz_input(const uint8_t *data, size_t bytes)
@@ -37,6 +56,7 @@ void fuzz_input(const uint8_t *data, size_t bytes)
     FUZZ_DEMAND(length == length_again && memcmp(text, text_again, length) == 0);
     free(text);
     free(text_again);
+    match_calls(again);
     replay_trace_free(trace);
     replay_trace_free(again);
 }
