@@ -51,10 +51,15 @@ state_size() { echo "# note: $(stat -c '%n: %s bytes' "$1" | sed 's,.*/,,')"; }
 needs_no_mpi() { ! objdump -p "$root/$1"/bench_allreduce "$root/$1"/weir-check 2>/dev/null | grep NEEDED | grep -E "mpi${2:+|hwloc|gsl|jansson|sqlite|libz}"; }
 
 test_deb() {
+    local file
     root=$scratch/deb
     check "deb: a bare Debian 12" new_root bookworm "$root"
-    mkdir -p "$root/packages" && cp "$packages"/*.deb "$root/packages"
-    for file in "$packages"/*.deb; do state_size "$file"; done
+    mkdir -p "$root/packages"
+    for file in "$packages"/*.deb; do
+        [[ $file != *-dbgsym_* ]] || continue
+        state_size "$file"
+        cp "$file" "$root/packages"
+    done
     check "deb: all packages are installed with what they depend on" install_deb "/packages/*.deb"
     check "deb: no MPI is installed with them" eval '[ -z "$(find "$root/usr/lib" -name "libmpi*" -o -name "libmpich*")" ] && needs_no_mpi usr/bin'
     check "deb: a benchmark measures" measures bench_allreduce -g 2

@@ -33,6 +33,7 @@ class Weir(MakefilePackage, CudaPackage):
     depends_on("python@3.9:", type="build")
     depends_on("hwloc@2:")
     depends_on("jansson")
+    depends_on("protobuf-c")
     depends_on("zlib-api")
     depends_on("gsl", when="+gsl")
     depends_on("sqlite", when="+sqlite")
