@@ -67,6 +67,7 @@ without_package() {
     done
 }
 check "every installed file belongs to a Debian package" eval '[ -z "$(without_package ci/debian)" ]'
+check "no description of a Debian package has a line that lintian objects to" eval '[ -z "$(awk "length > 80" ci/debian/control)" ]'
 cp -r ci/debian "$scratch/debian" && sed -i '/nightly/d' "$scratch/debian/weir.install"
 check "a file without a Debian package is found" \
     eval 'without_package "$scratch/debian" | grep -qx usr/share/weir/nightly/nightly.sbatch'
