@@ -43,7 +43,7 @@ static weir_status timed_begin_block(void *context)
 {
     bench_timed *timed = context;
     timed->operations = 0;
-    timed->fastest_us = timed->spent_us = 0;
+    timed->slowness = (bench_slowness){0, 0};
     go_to_step(timed);
     weir_status status = bench_trial_reset(timed->trial, timed->candidate);
     if (status == WEIR_OK)
@@ -82,27 +82,25 @@ static int wants_fault(const bench_timed *timed)
            !timed->result->peer;
 }
 
-/* Whether --inject makes this rank's operations slower. */
-static int is_slowed(const bench_timed *timed)
+int bench_slowness_applies(const bench_options *options, int rank)
 {
-    const bench_options *options = timed->trial->options;
-    return options->inject_slow && !timed->result->peer &&
-           (!options->inject_slow_rank || options->inject_slow_rank - 1 == timed->trial->job->rank);
+    return options->inject_slow &&
+           (!options->inject_slow_rank || options->inject_slow_rank - 1 == rank);
 }
 
-/* --inject slow: waits for a share of the fastest operation so far. A share of this operation would
- * include waits for other ranks, and grow from operation to operation. If only one rank is slow,
- * waits do not add up, and it waits for a share of the mean operation. */
-static void slow_down(bench_timed *timed, double began_us)
+/* Waits for a share of the fastest operation so far. A share of this operation would include waits
+ * for other ranks, and grow from operation to operation. If only one rank is slow, waits do not add
+ * up, and it waits for a share of the mean operation. */
+void bench_slow_down(bench_slowness *slowness, const bench_options *options, uint64_t operations,
+                     double began_us)
 {
     enum { SPIN_US = 2 };
-    const bench_options *options = timed->trial->options;
     const double after_us = weiri_clock_us(), took_us = after_us - began_us;
-    if (timed->fastest_us == 0 || took_us < timed->fastest_us)
-        timed->fastest_us = took_us;
-    timed->spent_us += took_us;
+    if (slowness->fastest_us == 0 || took_us < slowness->fastest_us)
+        slowness->fastest_us = took_us;
+    slowness->spent_us += took_us;
     const double base_us =
-        options->inject_slow_rank ? timed->spent_us / (double)timed->operations : timed->fastest_us;
+        options->inject_slow_rank ? slowness->spent_us / (double)operations : slowness->fastest_us;
     const double until_us = after_us + base_us * options->inject_slow / 100;
     for (double left = until_us - weiri_clock_us(); left > 0; left = until_us - weiri_clock_us())
         if (left > SPIN_US)
@@ -116,13 +114,15 @@ static weir_status run_operation(void *context)
     bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
     if (wants_fault(timed))
         return run_with_fault(timed);
-    const int is_slow = is_slowed(timed);
+    const bench_options *options = timed->trial->options;
+    const int is_slow =
+        !timed->result->peer && bench_slowness_applies(options, timed->trial->job->rank);
     const double began_us = is_slow ? weiri_clock_us() : 0;
     weir_status status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)
         status = bench_trial_wait(timed->trial, timed->candidate);
     if (status == WEIR_OK && is_slow)
-        slow_down(timed, began_us);
+        bench_slow_down(&timed->slowness, options, timed->operations, began_us);
     return status;
 }
 

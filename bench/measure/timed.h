@@ -34,6 +34,12 @@ weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candi
 weir_status bench_batch_run(bench_batch *batch, double *us);
 void bench_batch_close(bench_batch *batch);
 
+/* For --inject slow: what operations of a block took on this rank. */
+typedef struct bench_slowness {
+    double fastest_us; /* 0: none yet */
+    double spent_us;
+} bench_slowness;
+
 /* A candidate as a subject of the engine. */
 typedef struct bench_timed {
     bench_trial *trial;
@@ -42,14 +48,19 @@ typedef struct bench_timed {
     int member;          /* index in the series */
     uint64_t operations; /* of the current block, warm-ups included */
     uint64_t iterations; /* timed iterations of the round */
-    double fastest_us;   /* operation of the block on this rank, for --inject slow; 0: none yet */
-    double spent_us;     /* in operations of the block, for the same */
+    bench_slowness slowness;
     bench_samples samples;
     bench_batch batches; /* on a GPU in throughput mode */
 } bench_timed;
 
 /* timed must not move while the subject is used. Local. */
 bench_subject bench_timed_subject(bench_timed *timed);
+/* Whether --inject makes operations of weir slower on this rank. Pure. */
+int bench_slowness_applies(const bench_options *options, int rank);
+/* Makes an operation that began at began_us, the last of so many, as slow as --inject says. Local,
+ * blocking. */
+void bench_slow_down(bench_slowness *slowness, const bench_options *options, uint64_t operations,
+                     double began_us);
 /* The job's barriers and agreement. Local. */
 bench_barrier bench_timed_barrier(bench_job *job);
 
