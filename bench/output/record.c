@@ -121,9 +121,9 @@ static const char *record_mode(const bench_options *options)
                                                            : "back-to-back";
 }
 
-static void record_put_lateness(bench_record *record, const bench_lateness *late)
+void bench_record_put_lateness(bench_record *record, const bench_lateness *late)
 {
-    if (!late->is_known) {
+    if (!late || !late->is_known) {
         bench_record_leave(record, BENCH_COLUMN_LAST_RANK, BENCH_COLUMN_SKEW_US);
         return;
     }
@@ -244,7 +244,7 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
     record_put_splits(record, run, row, result);
     bench_record_put_ceiling(record, figures->ceiling_pct);
     bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
-    record_put_lateness(record, &result->late);
+    bench_record_put_lateness(record, &result->late);
     bench_record_put_conditions(record, run, record_mode(run->options), result->peer);
     bench_record_end(record);
 }

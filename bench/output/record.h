@@ -55,6 +55,8 @@ void bench_record_put_times(bench_record *record, const bench_stats *stats, doub
                             double busbw_gbs);
 /* Writes the percentage of the ceiling; NaN: unknown. */
 void bench_record_put_ceiling(bench_record *record, double pct);
+/* Writes which rank ends last, last_rank to skew_us; NULL: unknown. */
+void bench_record_put_lateness(bench_record *record, const bench_lateness *late);
 /* Looks for columns that were not written, which become empty. */
 void bench_record_end(bench_record *record);
 

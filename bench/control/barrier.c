@@ -1,0 +1,327 @@
+/*
+ * The workload of bench_barrier: barriers of all ranks, weir's and MPI's (bench/workload.h). What
+ * is checked: no rank leaves a barrier before the last rank has entered it.
+ *
+ * - Each rank in turn is late. The others announce themselves over the bootstrap; the late rank
+ * waits LATE_US once all have, then enters. A rank that leaves within LATE_US of its announcement
+ * did not wait. Each rank reads its own clock only, so that this works across nodes.
+ * - Every timed barrier, if the ranks share a clock: no rank may end before another one starts.
+ */
+#include "bench/control/control.h"
+
+#include "bench/job/exchange.h"
+#include "bench/job/mpi_comm.h"
+#include "bench/measure/point.h"
+#include "bench/measure/timed.h"
+#include "bench/options/faults.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { LATE_US = 20000, LATE_RANKS = 16, CANDIDATES = 2, FAULTY_ITERATION = 2 };
+
+typedef struct barrier_candidate {
+    bench_job *job;
+    int is_mpi, is_timed; /* is_timed: the probe is over */
+    char name[64], message[160];
+    uint64_t operations, iterations, wrong;
+    int owed; /* barriers that the fault left out */
+    bench_slowness slowness;
+} barrier_candidate;
+
+static barrier_candidate candidates[CANDIDATES];
+static bench_row all; /* its results are the candidates' */
+static bench_series series;
+
+#define AT(member) offsetof(bench_options, member)
+static const weiri_option own[] = {
+    {'c', "check", "N", &weiri_option_int, AT(checks), .high = 1000, .initial = "1",
+     .flags = WEIRI_OPTION_SAME | WEIRI_OPTION_EXPLAINED, .manifest = "checks",
+     .help = "before and after the timing, let each of up to 16 ranks be late in N barriers "
+             "(default: 1; 0: no checks, nor of timed barriers)"},
+    {0, "peer", "mpi", &bench_option_peer, 0, .flags = WEIRI_OPTION_SAME, .manifest = "peers",
+     .help = "also measure MPI_Barrier"},
+    {0, "inject", "list|FAULT|slow:PERCENT|slow-rank:RANK:PERCENT", &bench_option_inject, 0,
+     .flags = WEIRI_OPTION_SAME, .manifest = "inject_slow_percent",
+     .help =
+         "skip-signal: the last rank does not enter a checked barrier; drop-rank: rank 0 leaves "
+         "one at once; drop-rank@timed: it leaves the second timed barrier at once; slow: "
+         "barriers of weir take so much longer, on all ranks or on one"},
+};
+static const int faults[] = {BENCH_FAULT_DROP_RANK, BENCH_FAULT_SKIP_SIGNAL, BENCH_FAULT_NONE};
+
+/* -------------------------------------------------------------------- calls */
+
+static weir_status barrier_call(barrier_candidate *c)
+{
+    if (!c->is_mpi)
+        return weir_comm_barrier(c->job->comm);
+    if (MPI_Barrier(c->job->mpi->comm) != MPI_SUCCESS)
+        return bench_job_note(c->job, WEIR_ERR_SYSTEM, "MPI_Barrier failed");
+    return WEIR_OK;
+}
+
+static int has_fault(const barrier_candidate *c, bench_fault fault, int is_timed, int rank)
+{
+    return (bench_fault)control_options.inject == fault &&
+           control_options.inject_timed == is_timed && !c->is_mpi && c->job->rank == rank;
+}
+
+static weir_status barrier_operation(void *context)
+{
+    barrier_candidate *c = context;
+    bench_job_phase(c->job, "timed loop", ++c->operations);
+    if (c->is_timed && c->iterations == FAULTY_ITERATION &&
+        has_fault(c, BENCH_FAULT_DROP_RANK, 1, 0)) {
+        c->owed++;
+        return WEIR_OK;
+    }
+    const int is_slow = !c->is_mpi && bench_slowness_applies(&control_options, c->job->rank);
+    const double began_us = is_slow ? weiri_clock_us() : 0;
+    weir_status status = barrier_call(c);
+    if (status == WEIR_OK && is_slow)
+        bench_slow_down(&c->slowness, &control_options, c->operations, began_us);
+    return status;
+}
+
+/* Between iterations: makes up for the fault, in which the last rank is late, so that it shows. */
+static void barrier_next(void *context)
+{
+    barrier_candidate *c = context;
+    while (c->owed) {
+        c->owed--;
+        (void)barrier_call(c); /* a failure aborts the communicator */
+    }
+    if (c->is_timed && ++c->iterations == FAULTY_ITERATION &&
+        has_fault(c, BENCH_FAULT_DROP_RANK, 1, c->job->nranks - 1))
+        usleep(LATE_US);
+}
+
+static weir_status barrier_begin_block(void *context)
+{
+    barrier_candidate *c = context;
+    c->operations = 0;
+    c->slowness = (bench_slowness){0, 0};
+    return WEIR_OK;
+}
+
+/* ------------------------------------------------------------------- checks */
+
+/* One barrier in which a rank is late. Returns 1 if this rank did not wait for it. */
+static int leaves_early(barrier_candidate *c, int late, weir_status *status)
+{
+    bench_job *job = c->job;
+    const double announced_us = weiri_clock_us();
+    bench_job_barrier(job);
+    const double began_us = weiri_clock_us();
+    while (job->rank == late && weiri_clock_us() < began_us + LATE_US)
+        usleep(LATE_US);
+    bench_job_phase(job, "a checked barrier", (uint64_t)late);
+    double left_us = weiri_clock_us();
+    if (!has_fault(c, BENCH_FAULT_SKIP_SIGNAL, 0, job->nranks - 1))
+        *status = barrier_call(c);
+    if (!has_fault(c, BENCH_FAULT_DROP_RANK, 0, 0))
+        left_us = weiri_clock_us();
+    const double waited_us = left_us - announced_us;
+    if (job->rank == late || *status != WEIR_OK || waited_us > 0.99 * LATE_US)
+        return 0;
+    if (!*c->message)
+        snprintf(
+            c->message, sizeof c->message,
+            "left a barrier %.0f us after it had announced itself, when rank %d, which was %d us "
+            "late, had not entered it",
+            waited_us, late, LATE_US);
+    return 1;
+}
+
+/* Collective; agreed. */
+static weir_status check_late_ranks(bench_job *job)
+{
+    const int step = (job->nranks + LATE_RANKS - 1) / LATE_RANKS;
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < all.ncandidates; i++)
+        for (int n = 0; n < control_options.checks; n++)
+            for (int late = 0; late < job->nranks && status == WEIR_OK; late += step)
+                all.results[0][i].check.wrong +=
+                    (uint64_t)leaves_early(&candidates[i], late, &status);
+    return bench_job_agree(job, status, "check");
+}
+
+/* Looks for a rank that ended a timed barrier before another one started it. Collective; agreed. */
+static weir_status check_timed(bench_job *job, int member)
+{
+    const double *ends_us = series.ends_us[member], *times_us = series.times_us[member];
+    const size_t n = (size_t)series.count;
+    const int index = series.members[member];
+    double *started_us = malloc(n * sizeof *started_us);
+    weir_status status = started_us ? WEIR_OK : bench_series_no_memory(job, series.count);
+    status = bench_job_agree(job, status, "check of timed barriers");
+    if (status != WEIR_OK) {
+        free(started_us);
+        return status;
+    }
+    for (size_t i = 0; i < n; i++)
+        started_us[i] = ends_us[i] - times_us[i];
+    bench_exchange_reduce(job, BENCH_FOLD_MAX, started_us, series.count, started_us);
+    bench_exchange_broadcast(job, started_us, n * sizeof *started_us, 0);
+    for (size_t i = 0; i < n; i++)
+        if (ends_us[i] < started_us[i] && !all.results[0][index].check.wrong++)
+            snprintf(candidates[index].message, sizeof candidates[index].message,
+                     "left timed barrier %zu %.2f us before another rank entered it", i + 1,
+                     started_us[i] - ends_us[i]);
+    free(started_us);
+    return WEIR_OK;
+}
+
+/* Gives every rank the errors so far of all. Collective. */
+static void share_wrong(const bench_job *job)
+{
+    for (int i = 0; i < all.ncandidates; i++) {
+        barrier_candidate *c = &candidates[i];
+        uint64_t found = all.results[0][i].check.wrong;
+        control_share_wrong(job, c->name, c->message, &found);
+        c->wrong += found;
+        all.results[0][i].check.wrong = 0;
+        *c->message = '\0';
+    }
+}
+
+/* ------------------------------------------------------------------- timing */
+
+/* Times one round of all members. Collective; agreed. */
+static weir_status time_round(bench_trial *trial, const bench_barrier *barrier,
+                              bench_subject *subjects)
+{
+    const int iterations = bench_series_next_iterations(&series);
+    bench_timing timing = bench_iterations_timing(trial, iterations);
+    timing.order = series.planned == 1 ? BENCH_BOTH_WAYS
+                   : series.rounds % 2 ? BENCH_BACKWARD
+                                       : BENCH_FORWARD;
+    weir_status status = bench_series_reserve(trial->job, &series, iterations);
+    if (status != WEIR_OK)
+        return status;
+    for (int i = 0; i < series.nmembers; i++) {
+        subjects[i].wall_us = series.times_us[i] + series.count;
+        subjects[i].end_us = series.wants_ends ? series.ends_us[i] + series.count : NULL;
+    }
+    status = bench_engine_run(&timing, barrier, subjects, series.nmembers);
+    for (int i = 0; i < series.nmembers; i++) {
+        series.unsteady[i] |= subjects[i].unsteady;
+        if (subjects[i].warmups > series.warmups[i])
+            series.warmups[i] = subjects[i].warmups;
+    }
+    bench_series_end_round(&series, iterations);
+    return status;
+}
+
+/* Times the candidates that no check has found wrong. Collective; agreed. */
+static weir_status time_all(bench_trial *trial)
+{
+    const bench_barrier barrier = bench_timed_barrier(trial->job);
+    bench_subject subjects[CANDIDATES];
+    series.wants_ends = bench_job_has_common_clock(trial->job);
+    for (int i = 0; i < all.ncandidates; i++) {
+        if (candidates[i].wrong)
+            continue;
+        subjects[series.nmembers] = (bench_subject){.context = &candidates[i],
+                                                    .begin = barrier_begin_block,
+                                                    .next = barrier_next,
+                                                    .end = barrier_next,
+                                                    .run = barrier_operation};
+        series.members[series.nmembers++] = i;
+    }
+    if (!series.nmembers)
+        return WEIR_OK;
+    weir_status status = bench_iterations_plan(trial, &barrier, subjects, series.nmembers);
+    for (int i = 0; i < all.ncandidates; i++)
+        candidates[i].is_timed = 1;
+    for (int round = 0; round < series.planned && status == WEIR_OK; round++)
+        status = time_round(trial, &barrier, subjects);
+    for (int i = 0; i < series.nmembers && status == WEIR_OK; i++)
+        if (control_options.checks && series.wants_ends)
+            status = check_timed(trial->job, i);
+    if (status != WEIR_OK)
+        return status;
+    share_wrong(trial->job); /* all ranks must collect the same results */
+    return bench_collect(trial);
+}
+
+/* ------------------------------------------------------------------ program */
+
+static weir_status open_candidates(bench_job *job)
+{
+    weir_status status = WEIR_OK;
+    all = (bench_row){.nranks = job->nranks, .placements = 1};
+    all.ncandidates = 1 + control_options.npeers;
+    for (int i = 0; i < all.ncandidates; i++) {
+        barrier_candidate *c = &candidates[i];
+        *c = (barrier_candidate){.job = job, .is_mpi = i > 0, .name = "weir"};
+        if (c->is_mpi)
+            status = control_open_mpi(job, c->name, sizeof c->name);
+        all.results[0][i] = (bench_result){.candidate = c->name, .peer = c->is_mpi, .checked = 1};
+    }
+    return bench_job_agree(job, status, "peer");
+}
+
+static weir_status barrier_measure(control_run *run)
+{
+    static const bench_pattern ring = {BENCH_PATTERN_RING, 0, 0, "ring"};
+    bench_job *job = run->job;
+    bench_trial trial = {
+        .job = job, .options = &control_options, .row = &all, .series = &series, .pattern = &ring};
+    weir_status status = open_candidates(job);
+    if (status == WEIR_OK)
+        status = check_late_ranks(job);
+    if (status != WEIR_OK)
+        return status;
+    share_wrong(job);
+    status = time_all(&trial);
+    if (status == WEIR_OK)
+        status = check_late_ranks(job);
+    if (status != WEIR_OK)
+        return status;
+    share_wrong(job);
+    for (int i = 0; i < all.ncandidates; i++) {
+        bench_result *result = &all.results[0][i];
+        result->check.wrong = candidates[i].wrong;
+        result->figures.is_usable = result->timed && !candidates[i].wrong;
+        run->rows[run->nrows++] = (control_row){.phase = "",
+                                                .candidate = result->candidate,
+                                                .is_peer = result->peer,
+                                                .is_checked = control_options.checks > 0,
+                                                .iterations = result->iterations,
+                                                .wrong = candidates[i].wrong,
+                                                .stats = result->stats,
+                                                .first_us = NAN,
+                                                .late = &result->late};
+    }
+    run->remarks = &all;
+    return WEIR_OK;
+}
+
+static void barrier_close(void)
+{
+    bench_row_clear(&all);
+    bench_series_free(&series);
+}
+
+const control_program control_barrier = {
+    .name = "bench_barrier",
+    .collective = "barrier",
+    .purpose = "Measures and checks the barrier of all ranks.",
+    .notes =
+        "# Timing: back to back, the slowest rank's time; each rank is late in turn in barriers\n"
+        "# before and after, and on one node the order of all timed barriers is checked\n",
+    .mode = "back-to-back",
+    .shared =
+        " iters visits warmup_iters ngpus timeout csv backend transport help-env version help ",
+    .own = own,
+    .nown = sizeof own / sizeof own[0],
+    .faults = faults,
+    .can_slow = 1,
+    .no_vendor =
+        "NCCL has no barrier, and its collectives return before they have run; leave it out",
+    .measure = barrier_measure,
+    .close = barrier_close,
+};

@@ -1,0 +1,96 @@
+/* Table and CSV of the programs: see control.h. */
+#include "bench/control/control.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PUT(record, column, text) bench_record_put(record, BENCH_COLUMN_##column, text)
+#define PRINT(record, column, ...) bench_record_print(record, BENCH_COLUMN_##column, __VA_ARGS__)
+
+/* The row itself, or its first time. */
+static void csv_row(const control_program *program, const control_run *run, const control_row *row,
+                    int is_first)
+{
+    const bench_job *job = run->job;
+    double first_us = row->first_us;
+    const bench_stats stats = is_first ? bench_stats_make(&first_us, 1) : row->stats;
+    const double gbs = row->bytes ? (double)row->bytes / stats.median * 1e-3 : 0;
+    bench_record record, *f = &record;
+    bench_record_begin(f);
+    bench_record_put_run(f, run->report->run);
+    PUT(f, COLLECTIVE, program->collective);
+    PUT(f, TRANSPORT, row->is_peer ? "" : weir_transport_name(weir_comm_transport(job->comm)));
+    PUT(f, CONTENDER, row->candidate);
+    PRINT(f, ALGO, "%s%s", is_first ? "first:" : "", row->phase);
+    PUT(f, DTYPE, row->bytes ? "float" : "none");
+    PUT(f, REDOP, row->bytes ? "sum" : "none");
+    PUT(f, ROOT, "-1");
+    PUT(f, PLACEMENT, "out");
+    PRINT(f, BYTES, "%zu", row->bytes);
+    PRINT(f, COUNT, "%zu", row->bytes / sizeof(float));
+    PRINT(f, ITERS, "%d", is_first ? 1 : row->iterations);
+    bench_record_put_times(f, row->wrong ? NULL : &stats, gbs,
+                           gbs * 2 * (job->nranks - 1) / job->nranks);
+    PUT(f, VERIFY, !row->is_checked ? "off" : row->wrong ? "fail" : "pass");
+    PRINT(f, WRONG, "%llu", (unsigned long long)row->wrong);
+    PUT(f, ORACLE, row->is_checked ? "exact" : "none");
+    PUT(f, SPECIAL, "off");
+    PUT(f, DETERMINISM, "off");
+    PUT(f, GPU_SAMPLES, "0");
+    bench_record_leave(f, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_EXPERT_BYTES);
+    bench_record_put_lateness(f, row->late);
+    bench_record_put_conditions(f, run->report->run, program->mode, row->is_peer);
+    bench_record_end(f);
+    bench_csv_record(&run->report->csv, f);
+    bench_csv_flush(&run->report->csv);
+}
+
+static void table_row(const control_program *program, const control_row *row)
+{
+    char first[24] = "-", wrong[24] = "N/A";
+    if (!isnan(row->first_us))
+        snprintf(first, sizeof first, "%.2f", row->first_us);
+    if (row->is_checked)
+        snprintf(wrong, sizeof wrong, "%llu", (unsigned long long)row->wrong);
+    printf("  %-10s %-20s %11s", *row->phase ? row->phase : program->collective, row->candidate,
+           first);
+    if (row->wrong)
+        printf(" %11s %11s %11s %11s %11s %7s\n", "N/A", "N/A", "N/A", "N/A", "N/A", wrong);
+    else
+        printf(" %11.2f %11.2f %11.2f %11.2f %11.2f %7s\n", row->stats.median, row->stats.ci_low,
+               row->stats.ci_high, row->stats.min, row->stats.p99, wrong);
+}
+
+/* Compares a peer's row with weir's, the last one before it. */
+static void compare(const control_row *peer)
+{
+    char text[160];
+    const control_row *weir = peer;
+    while (weir->is_peer)
+        weir--;
+    if (weir->wrong || peer->wrong)
+        return;
+    const bench_ratio ratio = bench_stats_ratio(&peer->stats, &weir->stats);
+    bench_ratio_describe(&ratio, peer->candidate, "weir", text, sizeof text);
+    printf("#   %s%s%s\n", peer->phase, *peer->phase ? ": " : "", text);
+}
+
+void control_write_rows(const control_program *program, const control_run *run)
+{
+    printf("# %-10s %-20s %11s %11s %11s %11s %11s %11s %7s\n", "phase", "candidate", "first",
+           "time", "ci low", "ci high", "min", "p99", "#wrong");
+    printf("# %-10s %-20s %11s %11s %11s %11s %11s %11s\n", "", "", "(us)", "(us)", "(us)", "(us)",
+           "(us)", "(us)");
+    for (int i = 0; i < run->nrows; i++) {
+        const control_row *row = &run->rows[i];
+        table_row(program, row);
+        if (!isnan(row->first_us))
+            csv_row(program, run, row, 1);
+        csv_row(program, run, row, 0);
+    }
+    for (int i = 0; i < run->nrows; i++)
+        if (run->rows[i].is_peer)
+            compare(&run->rows[i]);
+    if (run->remarks)
+        bench_remarks_row(stdout, run->report->run, run->report->infos, run->remarks);
+}
