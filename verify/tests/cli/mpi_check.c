@@ -371,6 +371,9 @@ static int run_dtype(fault f, weirv_case *c, size_t count)
     for (int op = 0; op < ops; op++) {
         weirv_result result;
         c->op = (weir_op)op;
+        if (ops > 1 && type_of(c->dtype) != MPI_DATATYPE_NULL &&
+            !weirv_mpi_combines(c->dtype, c->op, type_of(c->dtype)))
+            continue; /* this MPI cannot perform the call: unsigned integers of MPICH 4.0 */
         c->count = count;
         c->seed = SEED + (uint64_t)c->dtype;
         run_case(f, c, &result);
