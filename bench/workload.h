@@ -41,6 +41,7 @@ typedef struct bench_workload {
     void (*close)(bench_run *run, void *state);
 } bench_workload;
 
-extern const bench_workload bench_collectives, bench_p2p, bench_moe, bench_replay, bench_barriers;
+extern const bench_workload bench_collectives, bench_p2p, bench_moe, bench_replay, bench_barriers,
+    bench_init;
 
 #endif

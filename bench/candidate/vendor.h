@@ -44,6 +44,8 @@ enum {
     X(comm_init, "CommInitRank", 1, vendor_result, (vendor_comm *, int, vendor_id, int))           \
     X(comm_init_config, "CommInitRankConfig", 0, vendor_result,                                    \
       (vendor_comm *, int, vendor_id, int, vendor_config *))                                       \
+    X(comm_split, "CommSplit", 0, vendor_result,                                                   \
+      (vendor_comm, int, int, vendor_comm *, vendor_config *))                                     \
     X(comm_destroy, "CommDestroy", 1, vendor_result, (vendor_comm))                                \
     X(allreduce, "AllReduce", 1, vendor_result,                                                    \
       (const void *, void *, size_t, int, int, vendor_comm, void *))                               \

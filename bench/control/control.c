@@ -79,6 +79,12 @@ static weir_status parse_barrier(weir_collective collective, int argc, char **ar
     return parse(&control_barrier, argc, argv, problem);
 }
 
+static weir_status parse_init(weir_collective collective, int argc, char **argv, char *problem)
+{
+    (void)collective;
+    return parse(&control_init, argc, argv, problem);
+}
+
 static void inform(const bench_run *run)
 {
     (void)run;
@@ -170,6 +176,7 @@ static void close_run(bench_run *run, void *state)
     .close = close_run
 
 const bench_workload bench_barriers = {CONTROL, .parse = parse_barrier};
+const bench_workload bench_init = {CONTROL, .parse = parse_init};
 
 /* ------------------------------------------------------------------- shared */
 
@@ -186,10 +193,6 @@ void control_share_wrong(const bench_job *job, const char *candidate, const char
 weir_status control_open_mpi(bench_job *job, char *name, size_t bytes)
 {
     bench_candidate *mpi = NULL;
-    if (!job->mpi)
-        return bench_job_note(job, WEIR_ERR_INVALID,
-                              "--peer mpi: MPI must have started the ranks; use mpirun -np %d",
-                              job->nranks);
     weir_status status = bench_candidate_mpi_open(job, &mpi);
     if (status != WEIR_OK)
         return status;

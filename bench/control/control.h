@@ -46,7 +46,7 @@ typedef struct control_program {
     void (*close)(void);
 } control_program;
 
-extern const control_program control_barrier;
+extern const control_program control_barrier, control_init;
 extern bench_options control_options;
 /* Writes the rows of a run, and what its peers' rows say of weir's. Rank 0 only. */
 void control_write_rows(const control_program *program, const control_run *run);

@@ -29,8 +29,7 @@ static void csv_row(const control_program *program, const control_run *run, cons
     PRINT(f, BYTES, "%zu", row->bytes);
     PRINT(f, COUNT, "%zu", row->bytes / sizeof(float));
     PRINT(f, ITERS, "%d", is_first ? 1 : row->iterations);
-    bench_record_put_times(f, row->wrong ? NULL : &stats, gbs,
-                           gbs * 2 * (job->nranks - 1) / job->nranks);
+    bench_record_put_times(f, row->wrong ? NULL : &stats, gbs, gbs);
     PUT(f, VERIFY, !row->is_checked ? "off" : row->wrong ? "fail" : "pass");
     PRINT(f, WRONG, "%llu", (unsigned long long)row->wrong);
     PUT(f, ORACLE, row->is_checked ? "exact" : "none");
@@ -72,7 +71,8 @@ static void compare(const control_row *peer)
         return;
     const bench_ratio ratio = bench_stats_ratio(&peer->stats, &weir->stats);
     bench_ratio_describe(&ratio, peer->candidate, "weir", text, sizeof text);
-    printf("#   %s%s%s\n", peer->phase, *peer->phase ? ": " : "", text);
+    printf("#   %s%sweir and %s: %s\n", peer->phase, *peer->phase ? ", " : "", peer->candidate,
+           text);
 }
 
 void control_write_rows(const control_program *program, const control_run *run)

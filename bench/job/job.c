@@ -177,6 +177,7 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     job->host[strcspn(job->host, ".")] = '\0';
     job->setup_ms = weiri_clock_s() * -1e3;
     weir_status status = connect_ranks(job, launch);
+    job->boot_us = job->setup_ms * 1e3 + weiri_clock_s() * 1e6;
     if (status == WEIR_OK)
         status = take_ranks(job);
     if (status != WEIR_OK) {
@@ -335,9 +336,12 @@ static weir_status job_make_communicator(bench_job *job, weir_backend backend)
     config.backend = backend;
     weir_status status = backend == WEIR_BACKEND_CUDA ? bench_gpu_probe(&job->note) : WEIR_OK;
     status = bench_job_agree(job, status, "GPUs");
-    if (status == WEIR_OK)
-        status =
-            bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm), "communicator");
+    if (status == WEIR_OK) {
+        const double began_us = weiri_clock_us();
+        status = weir_comm_create(job->boot, &config, &job->comm);
+        job->comm_us = weiri_clock_us() - began_us;
+        status = bench_job_agree(job, status, "communicator");
+    }
     if (status != WEIR_OK)
         return status;
     bench_watch_comm(&job->watch, job->comm);

@@ -29,6 +29,7 @@ typedef struct bench_job {
     struct weir_plan *plan;  /* of --plan, read and proved; NULL: none, or a candidate has it */
     struct bench_nvml *nvml; /* reads the GPU's state; NULL on the host backend */
     double setup_ms;         /* time to create bootstrap and communicator, on the slowest rank */
+    double boot_us, comm_us; /* the same apart, without binding and agreement, on this rank */
     char host[64];
     char kernel[40];   /* identifies the running kernel, which containers share; empty: unknown */
     char machine[160]; /* one line: processor, cores, NUMA nodes, devices */
