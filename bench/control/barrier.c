@@ -142,7 +142,8 @@ static weir_status check_late_ranks(bench_job *job)
     weir_status status = WEIR_OK;
     for (int i = 0; i < all.ncandidates; i++)
         for (int n = 0; n < control_options.checks; n++)
-            for (int late = 0; late < job->nranks && status == WEIR_OK; late += step)
+            for (int late = 0; late < job->nranks && status == WEIR_OK && !candidates[i].wrong;
+                 late += step)
                 all.results[0][i].check.wrong +=
                     (uint64_t)leaves_early(&candidates[i], late, &status);
     return bench_job_agree(job, status, "check");

@@ -186,7 +186,7 @@ static weir_status check_call(init_candidate *c, init_phase phase, size_t count)
         ((unsigned char *)host_out)[count]++;
     for (size_t i = 0; i < count && status == WEIR_OK; i++)
         if (host_out[i] != sum && !c->wrong[phase]++)
-            snprintf(c->message, sizeof c->message, "%s: element %zu: got %g, expected %g",
+            snprintf(c->message, sizeof c->message, "%s: element %zu: got %.9g, expected %g",
                      phase_names[phase], i, (double)host_out[i], (double)sum);
     return status;
 }
