@@ -307,6 +307,9 @@ static void barrier_close(void)
     bench_series_free(&series);
 }
 
+static const char *const shared[] = {"iters",    "visits",  "warmup_iters", "ngpus",
+                                     "timeout",  "csv",     "backend",      "transport",
+                                     "help-env", "version", "help",         NULL};
 const control_program control_barrier = {
     .name = "bench_barrier",
     .collective = "barrier",
@@ -315,10 +318,9 @@ const control_program control_barrier = {
         "# Timing: back to back, the slowest rank's time; each rank is late in turn in barriers\n"
         "# before and after, and on one node the order of all timed barriers is checked\n",
     .mode = "back-to-back",
-    .shared =
-        " iters visits warmup_iters ngpus timeout csv backend transport help-env version help ",
+    .shared = shared,
     .own = own,
-    .nown = sizeof own / sizeof own[0],
+    .own_count = sizeof own / sizeof own[0],
     .faults = faults,
     .can_slow = 1,
     .no_vendor =

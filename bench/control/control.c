@@ -17,16 +17,21 @@ static const control_program *program;
 
 /* ------------------------------------------------------------------ options */
 
+static int is_shared(const char *name)
+{
+    const char *const *shared = program->shared;
+    while (*shared && strcmp(*shared, name) != 0)
+        shared++;
+    return *shared != NULL;
+}
+
 static void make_table(void)
 {
-    char word[40];
-    for (int i = 0; i < program->nown; i++)
+    for (int i = 0; i < program->own_count; i++)
         rows[table.count++] = program->own[i];
-    for (int i = 0; i < bench_options_table.count && table.count < OPTIONS_MAX; i++) {
-        snprintf(word, sizeof word, " %s ", bench_options_table.rows[i].name);
-        if (strstr(program->shared, word))
+    for (int i = 0; i < bench_options_table.count && table.count < OPTIONS_MAX; i++)
+        if (is_shared(bench_options_table.rows[i].name))
             rows[table.count++] = bench_options_table.rows[i];
-    }
 }
 
 static int check_inject(char *problem)

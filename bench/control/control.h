@@ -34,9 +34,9 @@ typedef struct control_program {
     const char *name, *collective; /* "bench_init"; the CSV column */
     const char *purpose, *notes;   /* a sentence for --help; comment lines of the header */
     const char *mode;              /* the CSV column */
-    const char *shared;            /* rows of the collectives' table: " csv ngpus " */
+    const char *const *shared;     /* names of rows of the collectives' table, the last one NULL */
     const weiri_option *own;       /* and other rows */
-    int nown;
+    int own_count;
     const int *faults;     /* of --inject: bench_fault, the last one BENCH_FAULT_NONE */
     int can_slow;          /* 1: also slow and slow-rank */
     const char *no_vendor; /* why --peer nccl is refused; NULL: it is not */

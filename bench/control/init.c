@@ -447,6 +447,8 @@ static const weiri_option own[] = {
              "skip-signal: it does not make its first timed calls"},
 };
 static const int faults[] = {BENCH_FAULT_FLIP_BIT, BENCH_FAULT_SKIP_SIGNAL, BENCH_FAULT_NONE};
+static const char *const shared[] = {"ngpus",    "timeout", "csv",  "backend", "transport",
+                                     "help-env", "version", "help", NULL};
 const control_program control_init = {
     .name = "bench_init",
     .collective = "init",
@@ -457,9 +459,9 @@ const control_program control_init = {
         "# communicator in the process; calls: the first allreduces on a communicator, checked\n"
         "# weir's ranks connect in bootstrap, NCCL's in create; split: into even and odd ranks\n",
     .mode = "barrier-operation",
-    .shared = " ngpus timeout csv backend transport help-env version help ",
+    .shared = shared,
     .own = own,
-    .nown = sizeof own / sizeof own[0],
+    .own_count = sizeof own / sizeof own[0],
     .faults = faults,
     .measure = init_measure,
     .close = init_close,
