@@ -61,7 +61,7 @@ static int check_peers(char *problem)
     return 0;
 }
 
-static weir_status parse(const control_program *of, int argc, char **argv, char *problem)
+static weir_status control_parse(const control_program *of, int argc, char **argv, char *problem)
 {
     program = of;
     make_table();
@@ -81,16 +81,16 @@ static weir_status parse(const control_program *of, int argc, char **argv, char 
 static weir_status parse_barrier(weir_collective collective, int argc, char **argv, char *problem)
 {
     (void)collective;
-    return parse(&control_barrier, argc, argv, problem);
+    return control_parse(&control_barrier, argc, argv, problem);
 }
 
 static weir_status parse_init(weir_collective collective, int argc, char **argv, char *problem)
 {
     (void)collective;
-    return parse(&control_init, argc, argv, problem);
+    return control_parse(&control_init, argc, argv, problem);
 }
 
-static void inform(const bench_run *run)
+static void control_inform(const bench_run *run)
 {
     (void)run;
     for (const int *fault = program->faults; *fault; fault++)
@@ -106,7 +106,7 @@ static void inform(const bench_run *run)
            "deadline passed.\n");
 }
 
-static void check(bench_run *run, char *problem)
+static void control_check(bench_run *run, char *problem)
 {
     const int nranks = run->job->nranks, slow = control_options.inject_slow_rank - 1;
     if (control_options.inject && nranks < 2)
@@ -119,7 +119,7 @@ static void check(bench_run *run, char *problem)
 
 /* --------------------------------------------------------------------- flow */
 
-static weir_status open_run(bench_run *run, bench_report *report, void **state)
+static weir_status control_open(bench_run *run, bench_report *report, void **state)
 {
     static control_run only; /* larger than small stacks */
     only.job = run->job;
@@ -130,7 +130,7 @@ static weir_status open_run(bench_run *run, bench_report *report, void **state)
     return WEIR_OK;
 }
 
-static void begin(void *state)
+static void control_begin(void *state)
 {
     const bench_job *job = ((control_run *)state)->job;
     printf("# weir version %s\n# Collective test starting: %s\n# Ranks: %d on %d node%s; rank 0 on "
@@ -139,7 +139,7 @@ static void begin(void *state)
            job->host, job->place, program->notes);
 }
 
-static weir_status next(void *state, void **point)
+static weir_status control_next(void *state, void **point)
 {
     control_run *run = state;
     *point = run->has_run++ ? NULL : run;
@@ -147,12 +147,12 @@ static weir_status next(void *state, void **point)
     return bench_job_agree(run->job, status, "output");
 }
 
-static weir_status point(void *measured)
+static weir_status control_point(void *measured)
 {
     return program->measure(measured);
 }
 
-static void row(void *state)
+static void control_write(void *state)
 {
     control_run *run = state;
     for (int i = 0; i < run->nrows; i++)
@@ -161,14 +161,14 @@ static void row(void *state)
         control_write_rows(program, run);
 }
 
-static void end(void *state)
+static void control_end(void *state)
 {
     const long failed = ((control_run *)state)->report->failed;
     printf("# Out of bounds values : %ld %s\n#\n# Collective test concluded: %s\n", failed,
            failed ? "FAILED" : "OK", program->name);
 }
 
-static void close_run(bench_run *run, void *state)
+static void control_close(bench_run *run, void *state)
 {
     (void)run, (void)state;
     if (program)
@@ -176,9 +176,9 @@ static void close_run(bench_run *run, void *state)
 }
 
 #define CONTROL                                                                                    \
-    .table = &table, .options = &control_options, .inform = inform, .check = check,                \
-    .open = open_run, .begin = begin, .next = next, .point = point, .row = row, .end = end,        \
-    .close = close_run
+    .table = &table, .options = &control_options, .inform = control_inform,                        \
+    .check = control_check, .open = control_open, .begin = control_begin, .next = control_next,    \
+    .point = control_point, .row = control_write, .end = control_end, .close = control_close
 
 const bench_workload bench_barriers = {CONTROL, .parse = parse_barrier};
 const bench_workload bench_init = {CONTROL, .parse = parse_init};
