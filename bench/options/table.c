@@ -34,8 +34,9 @@ static const weiri_option rows[] = {
      .help = "factor between sizes, a whole number"},
     {'n', "iters", "N", &weiri_option_int, AT(iterations), .high = INT_MAX, .initial = "0",
      .flags = SAME | EXPLAINED, .manifest = "iterations",
-     .help = "number of timed iterations (default: 0, as many as fit a time budget, from 20 to "
-             "2000)"},
+     .help =
+         "number of timed iterations; on a GPU, of operations in each timed batch (default: 0, as "
+         "many as fit a time budget: from 20 to 2000 iterations)"},
     {0, "visits", "N", &weiri_option_int, AT(rounds), .low = 1, .high = 64, .initial = "6",
      .given = AT(rounds_given), .flags = SAME | EXPLAINED,
      .help = "divide the iterations of a size into N rounds, each on other pages, with other sizes "
@@ -127,7 +128,7 @@ static const weiri_option rows[] = {
      .manifest = "algo",
      .help = "algorithms to measure: weir's selection (auto), each of --list-algos (all), or a "
              "list; on GPUs with a grid if wanted, such as packet:16x64; FILE.cu:NAME compiles "
-             "a kernel, see lib/algo/README.md (default: auto)"},
+             "a kernel, see docs/user/custom-algorithms.md (default: auto)"},
     {0, "tune", "FILE", &weiri_option_text, AT(tune_path), .flags = SAME_USE,
      .help = "measure every algorithm, on GPUs with many grids, and write the fastest for each "
              "size into a tuning table for WEIR_TUNING"},
