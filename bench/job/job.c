@@ -262,24 +262,6 @@ static void find_local_ranks(bench_job *job)
     free(all);
 }
 
-/* Who bound a rank, as far as the place says. */
-typedef enum job_binding { BINDING_NONE, BINDING_WEIR, BINDING_LAUNCHER } job_binding;
-
-static job_binding binding_of(const weiri_place *place)
-{
-    return place->bound_by_launcher ? BINDING_LAUNCHER : place->bound ? BINDING_WEIR : BINDING_NONE;
-}
-
-/* What results say of the binding of all ranks. Collective. */
-static void agree_on_binding(bench_job *job, job_binding mine, double cores)
-{
-    static const char *const words[] = {"none", "weir", "launcher"};
-    const double low = bench_exchange_fold(job, BENCH_FOLD_MIN, mine);
-    const double high = bench_exchange_fold(job, BENCH_FOLD_MAX, mine);
-    job->cores = bench_exchange_fold(job, BENCH_FOLD_MIN, cores);
-    job->binding = low < high ? "mixed" : words[(int)low];
-}
-
 static void describe_place(bench_job *job, const weiri_place *place)
 {
     char shared[32] = "", cpus[80];
@@ -303,12 +285,13 @@ static int works_alone(const weiri_topo *topo, weir_backend backend)
 
 /* A node that cannot be discovered or bound to is reported but not an error: results are only less
  * steady. */
-static void place_process(bench_job *job, weir_backend backend, job_binding *binding, double *cores)
+static void place_process(bench_job *job, weir_backend backend)
 {
     weiri_topo *topo = NULL;
     weiri_place place;
     snprintf(job->machine, sizeof job->machine, "unknown machine");
     snprintf(job->place, sizeof job->place, "not bound");
+    job->binding = "none";
     if (weiri_topo_discover(&topo) != WEIR_OK) {
         weiri_log(WEIRI_LOG_WARN, "not bound: %s", weir_last_error());
         return;
@@ -321,8 +304,8 @@ static void place_process(bench_job *job, weir_backend backend, job_binding *bin
         if (works_alone(topo, backend) && weiri_topo_settle(topo, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not on one core: %s", weir_last_error());
         describe_place(job, &place);
-        *binding = binding_of(&place);
-        *cores = (double)place.ncores / (place.sharers > 1 ? place.sharers : 1);
+        job->binding = place.bound_by_launcher ? "launcher" : place.bound ? "weir" : "none";
+        job->cores = (double)place.ncores / (place.sharers > 1 ? place.sharers : 1);
         weiri_place_free(&place);
     }
     weiri_topo_destroy(topo);
@@ -381,10 +364,7 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
 {
     find_local_ranks(job);
     bench_job_phase(job, "set-up: binding", 0);
-    job_binding binding = BINDING_NONE;
-    double cores = 0;
-    place_process(job, backend, &binding, &cores);
-    agree_on_binding(job, binding, cores);
+    place_process(job, backend);
     bench_job_barrier(job);
     bench_job_phase(job, "set-up: communicator", 0);
     double began_s = weiri_clock_s();

@@ -31,12 +31,13 @@ typedef struct bench_job {
     double setup_ms;         /* time to create bootstrap and communicator, on the slowest rank */
     double boot_us, comm_us; /* the same apart, without binding and agreement, on this rank */
     char host[64];
-    char kernel[40];   /* identifies the running kernel, which containers share; empty: unknown */
-    char machine[160]; /* one line: processor, cores, NUMA nodes, devices */
-    char place[160];   /* the binding of this rank */
-    double cores; /* cores of the rank that has the fewest, those that ranks share divided among
-                     them; 0: unknown */
-    const char *binding; /* who bound the ranks: "launcher", "weir", "none", "mixed" */
+    char kernel[40];     /* identifies the running kernel, which containers share; empty: unknown */
+    char machine[160];   /* one line: processor, cores, NUMA nodes, devices */
+    char place[160];     /* the binding of this rank */
+    double cores;        /* of this rank, those that ranks share divided among them; 0: unknown. On
+                            rank 0 once the run is described, of the rank that has the fewest */
+    const char *binding; /* who bound this rank: "launcher", "weir", "none"; on rank 0 then, who
+                            bound all ranks, or "mixed" */
     char digest[17];     /* of the node's topology */
     bench_note note;     /* see bench_job_note */
     int timeout_ms;      /* deadline of every wait */

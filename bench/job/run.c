@@ -47,5 +47,13 @@ void bench_run_gather(const bench_run *run, bench_rank_info *infos)
     memcpy(mine.digest, run->job->digest, sizeof mine.digest);
     if (weir_comm_local_rank(run->job->comm) == 0)
         mine.node_ranks = weir_comm_local_nranks(run->job->comm);
+    mine.cores = run->job->cores;
+    snprintf(mine.binding, sizeof mine.binding, "%s", run->job->binding);
     bench_exchange_gather(run->job, &mine, sizeof mine, infos);
+    for (int rank = 0; run->job->rank == 0 && rank < run->job->nranks; rank++) {
+        if (infos[rank].cores < run->job->cores)
+            run->job->cores = infos[rank].cores;
+        if (strcmp(infos[rank].binding, infos[0].binding) != 0)
+            run->job->binding = "mixed";
+    }
 }

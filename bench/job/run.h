@@ -25,7 +25,8 @@ typedef struct bench_run {
 /* One rank, as the header and the manifest show it. */
 typedef struct bench_rank_info {
     int rank, pid, device;
-    char host[64], place[160];
+    char host[64], place[160], binding[12];
+    double cores;         /* 0: unknown */
     int node_ranks;       /* on a node's first rank the number of its ranks; else 0 */
     char machine[160];    /* one line */
     char digest[17];      /* of the node's topology */
@@ -33,8 +34,8 @@ typedef struct bench_rank_info {
     bench_nvml_info nvml; /* valid if gpu has a name */
 } bench_rank_info;
 
-/* Gathers every rank's description on rank 0, where infos has nranks entries; it is not used on
- * other ranks. Collective. */
+/* Gathers every rank's description on rank 0, where infos has nranks entries, and where the job's
+ * cores and binding become those of all ranks; it is not used on other ranks. Collective. */
 void bench_run_gather(const bench_run *run, bench_rank_info *infos);
 /* Fills id and times. Local. */
 void bench_run_stamp(bench_run *run);

@@ -145,7 +145,6 @@ guide_is_example() { # GUIDE EXAMPLE
         END { exit index(all, guide) == 0 }' "$scratch/guide.c" "$2"
 }
 check "docs/user/plans-format.md has the builder's part of plan.c" guide_is_example docs/user/plans-format.md examples/plan.c
-check "docs/user/moe.md has the layer of moe_layer.c" guide_is_example docs/user/moe.md examples/moe_layer.c
 # The lines of the header's sketch, in a program.
 sketch_builds() {
     {

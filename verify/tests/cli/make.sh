@@ -24,7 +24,7 @@ for probe in compiler MPI hwloc cmocka GSL gnuplot verbs nvcc processor; do
 done
 check "make config without MPI ends with 0" ends_with 0 make config MPICC=absent MPIRUN=absent
 check "make config without MPI names what is left out and the missing package" \
-    says "WITHOUT the MPI reference and --peer mpi: .*libopenmpi-dev"
+    says "WITHOUT tests of programs that are compiled for MPI: .*libopenmpi-dev"
 probe_headers() {
     echo 'probe: ; @echo "[$(call header,weir_absent.h)] [$(call header,stdio.h)]"' >"$scratch/probe.mk"
     [ "$(make -s -f Makefile -f "$scratch/probe.mk" probe)" = "[] [yes]" ]

@@ -532,12 +532,13 @@ def check_header(case, run):
     same("manifest in JSON", {k: v for k, v in inside.items() if k != "warnings"},
          {k: v for k, v in manifest.items() if k != "warnings"})
     same("keys of the manifest", set(manifest), set(
-        "schema run_id utc program arguments build host nnodes ranks mpi launcher libraries "
-        "intervals environment options warnings".split()))
+        "schema run_id utc program arguments build host nnodes ranks mpi mpi_library mpi_abi launcher "
+        "libraries intervals environment options warnings".split()))
     same("arguments", manifest["arguments"], run.arguments)
     same("arguments of JSON", run.json["args"][1:], run.arguments)
     same("program", (manifest["program"], manifest["nnodes"], manifest["launcher"]),
          (case.program, 1, "fork"))
+    same("MPI", [manifest[key] for key in ("mpi", "mpi_library", "mpi_abi")], ["", "", ""])
     same("cpus", manifest["host"]["cpus"], os.cpu_count())
     same("options", manifest["options"], case.options())
     same("ranks", [rank["rank"] for rank in manifest["ranks"]], list(range(case.ranks)))
