@@ -240,7 +240,7 @@ fake_path() {
     bin=$scratch/path
     rm -rf "$bin"
     mkdir "$bin"
-    for name in sh cc g++ make pkg-config mpicc mpirun gnuplot codespell clang-format-14 sed mktemp rm tail env dash bash; do
+    for name in sh cc g++ make pkg-config mpicc mpirun gnuplot protoc-c codespell clang-format-14 sed mktemp rm tail env dash bash; do
         ln -s "$(command -v $name)" "$bin/$name"
     done
     stub id 'echo 0'
@@ -258,7 +258,7 @@ deps() { env -i PATH="$bin" HOME="$scratch" ci/deps "$@"; }
 apt_got() { grep -qE -- "$1" "$scratch/apt"; }
 
 complete=yes
-for name in cc g++ make pkg-config mpicc mpirun gnuplot codespell clang-format-14; do
+for name in cc g++ make pkg-config mpicc mpirun gnuplot protoc-c codespell clang-format-14; do
     command -v $name >/dev/null || complete=$name
 done
 if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; then
