@@ -13,7 +13,7 @@ check "make install ends with 0" ends_with 0 make install PREFIX="$prefix"
 check "make install says how to use what it installed" \
     eval 'says "PATH=$prefix/bin:" && says "PKG_CONFIG_PATH=$libdir/pkgconfig" && says "LD_LIBRARY_PATH=$libdir"'
 for path in bin/weir-nightly bin/weir-mpirun bin/weir-plan share/weir/nightly/matrix-host.ini \
-    share/weir/nightly/matrix-gpu.ini share/weir/nightly/nightly.sbatch share/doc/weir/examples/hello.c \
+    share/weir/nightly/matrix-gpu.ini share/weir/nightly/vendor-github.yml share/weir/nightly/nightly.sbatch share/doc/weir/examples/hello.c \
     lib/libweir.so lib/libweir_nccl.so lib/weir/compat/libnccl.so.2 lib/weir/libnccl-tuner-weir.so \
     lib/pkgconfig/weir.pc lib/cmake/weir/weirConfig.cmake; do
     check "installed: $path" test -e "$prefix/$path"
