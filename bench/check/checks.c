@@ -250,4 +250,7 @@ void bench_checks_write_limits(FILE *out, const bench_options *options)
                 "# Unchecked: of the %d operations of a timed iteration (-m) all but the last, and "
                 "whether the last does anything; in place all\n",
                 options->aggregate);
+    else if (options->batched)
+        fputs("# Unchecked: of the operations of a timed batch all but the last; in place all\n",
+              out);
 }

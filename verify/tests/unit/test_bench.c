@@ -3,6 +3,7 @@
  * number formats of the table, options, peers, cold buffers, records, and the JSON writer.
  */
 
+#include "bench/check/checks.h"
 #include "bench/trial/data.h"
 #include "bench/job/cache.h"
 #include "bench/sizes/pattern.h"
@@ -387,6 +388,23 @@ TEST(kinds_of_memory_have_two_words)
     assert_int_not_equal(bench_options_parse(3, bad, WEIR_COLL_ALLREDUCE, &options, problem),
                          WEIR_OK);
     assert_non_null(strstr(problem, "one of registered|unregistered"));
+}
+
+TEST(operations_of_batches_that_are_unchecked_are_named)
+{
+    char text[200] = "", problem[BENCH_PROBLEM_BYTES];
+    char *words[] = {(char *)(uintptr_t) "bench"};
+    bench_options options;
+    assert_int_equal(bench_options_parse(1, words, WEIR_COLL_ALLREDUCE, &options, problem),
+                     WEIR_OK);
+    for (options.batched = 0; options.batched < 2; options.batched++) {
+        FILE *out = fmemopen(text, sizeof text, "w");
+        assert_non_null(out);
+        bench_checks_write_limits(out, &options);
+        fclose(out);
+        assert_int_equal(strstr(text, "# Unchecked: of the operations of a timed batch") != NULL,
+                         options.batched);
+    }
 }
 
 TEST(variables_of_nccl_that_change_nothing_are_named)
