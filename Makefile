@@ -121,11 +121,12 @@ run: $(BIN)/bench_allreduce ## the main job: install what is missing, build what
 deps: ## install what is missing
 	$(Q)ci/deps
 
-LINT_CFLAGS = $(CSTD) $(WARN) -Ilib/include -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)
-lint: ## warnings as errors, headers alone, scripts, format, blanks, spelling, words, links, dependencies
+GENERATED_HEADERS := $(O)/one/weir_bench_programs.h $(if $(HAVE_PROTOBUF),$(O)/chakra.pb-c.c)
+LINT_CFLAGS = $(CSTD) $(WARN) -Ilib/include -Ilib -I. -I$(O) -I$(O)/one $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)
+lint: $(GENERATED_HEADERS) ## warnings as errors, headers alone, scripts, format, blanks, spelling, words, links, dependencies
 	$(Q)CFLAGS_LINT='$(LINT_CFLAGS)' MPICC='$(MPICC)' ci/lint
 
-analyze: ## clang-tidy on all sources but the tests: about 25 minutes of one core
+analyze: $(GENERATED_HEADERS) ## clang-tidy on all sources but the tests: about 25 minutes of one core
 	$(Q)CFLAGS_LINT='$(LINT_CFLAGS) $(VERBS_CFLAGS)' MPICC='$(MPICC)' ci/analyze
 
 packages: ## .deb, tarball and wheel into build/packages (ci/packages)

@@ -8,8 +8,9 @@
 
 #include <stdlib.h>
 
-#pragma GCC diagnostic ignored "-Wattribute-alias" /* types of functions, which are never called   \
-                                                    */
+#ifndef __clang__ /* types of functions, which are never called */
+#pragma GCC diagnostic ignored "-Wattribute-alias"
+#endif
 
 __attribute__((used)) static void weiri_absent(void)
 {

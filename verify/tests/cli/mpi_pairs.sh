@@ -58,6 +58,7 @@ check "without a launcher no MPI is opened" ends_with 0 env WEIR_MPI_SO=/nowhere
 # A program that has started MPI, and is connected by it.
 library=${O:-build}/libweir.a
 if mpicc=$(command -v "${MPICC:-mpicc}") && [ -e "$library" ]; then
+    # shellcheck disable=SC2046 # several libraries
     compiles() {
         "$mpicc" -std=gnu11 -Ilib/include -o "$scratch/program" verify/tests/support/mpi_launcher.c "$library" \
             $(pkg-config --libs jansson 2>/dev/null) -lm -ldl -lrt -pthread >"$out" 2>"$err"

@@ -19,6 +19,10 @@ WEIR_MPI_FUNCTIONS(STUB)
 
 #else
 
+#ifndef NAME
+#define NAME "a stand-in"
+#endif
+
 int MPI_Get_library_version(char *text, int *length);
 int MPI_Initialized(int *flag);
 int MPI_Comm_size(weir_mpi_handle comm, int *size);

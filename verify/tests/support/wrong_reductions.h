@@ -315,7 +315,8 @@ static weir_op another(weir_op op)
     return others[op];
 }
 
-static uint64_t combined(weir_dtype dtype, weir_op op, const uint64_t *values, int n, fault f)
+static inline uint64_t combined(weir_dtype dtype, weir_op op, const uint64_t *values, int n,
+                                fault f)
 {
     op = f == OTHER_OP ? another(op) : op;
     uint64_t all = UINT64_MAX >> (64 - 8 * weir_dtype_bytes(dtype));
