@@ -20,7 +20,7 @@ fi
 # new_root SUITE FOLDER: a minimal Debian.
 new_root() {
     if [ ! -s "$roots/$1.tar" ]; then
-        rm -rf "$roots/$1.d" && debootstrap --variant=minbase "$1" "$roots/$1.d" http://deb.debian.org/debian >"$out" 2>"$err" &&
+        rm -rf "$roots/$1.d" && debootstrap --variant=minbase "$1" "$roots/$1.d" >"$out" 2>"$err" &&
             tar -C "$roots/$1.d" -cf "$roots/$1.tar" . && rm -rf "$roots/$1.d" || return
     fi
     mkdir -p "$2" && tar -C "$2" -xf "$roots/$1.tar" && cp /etc/resolv.conf "$2/etc/"
