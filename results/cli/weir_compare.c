@@ -392,8 +392,10 @@ static int add_run(const settings *s)
                      s->add);
     results_set_init(&set, s->nranks, stderr);
     int status = results_load(&set, s->sources[1], NULL) == 0 && set.count > 0 ? 0 : EXIT_NOTHING;
-    if (status == 0 && set.losses > 0)
-        status = say_losses(s->sources[1], set.losses);
+    /* A store keeps rows as they are; those that contradict themselves are reported again when they
+     * are compared, and then cannot pass. */
+    if (status == 0 && set.losses > set.disproved)
+        status = say_losses(s->sources[1], set.losses - set.disproved);
     else if (status != 0)
         results_complain("weir-compare", "--add: nothing to add");
     else if (results_sqlite_add(&set, s->store, s->add, reason, sizeof reason) != 0) {

@@ -53,11 +53,13 @@ typedef struct results_document results_document; /* write_json.c */
 typedef struct results_set {
     results_row *rows;
     size_t count, room;
-    size_t problems;         /* lines that could not be used, or only after a change */
-    size_t losses;           /* of these: results_lose */
-    size_t files;            /* number of files that were read */
-    int ranks;               /* for files that do not state it; 0: not given */
-    FILE *messages;          /* NULL: none are printed */
+    size_t problems;  /* lines that could not be used, or only after a change */
+    size_t losses;    /* of these: results_lose */
+    size_t disproved; /* of these: bandwidths that bytes and median disprove, in rows that are
+                         used all the same */
+    size_t files;     /* number of files that were read */
+    int ranks;        /* for files that do not state it; 0: not given */
+    FILE *messages;   /* NULL: none are printed */
     const char *schema_path; /* the file whose unknown schema was reported */
     const char *noted_path;  /* the file of the last message, and its number of messages */
     size_t noted;

@@ -83,9 +83,11 @@ static void check_bandwidth(results_set *set, const results_row *row, results_co
     const char *text = row->text[column], *dot = strchr(text, '.');
     const double half = strpbrk(text, "eE") ? 0 : 0.5 * pow(10, dot ? -(double)strlen(dot + 1) : 0);
     const double rounding = 1.005 + 0.0005 / row->median_us; /* three decimals of a time */
-    if (results_real(text, &stated) == 0 && stated > rounding * made + half)
-        results_lose(set, row->path, row->line, "%s '%s' contradicts bytes and median_us",
-                     results_column_name(column), text);
+    if (results_real(text, &stated) != 0 || stated <= rounding * made + half)
+        return;
+    set->disproved++;
+    results_lose(set, row->path, row->line, "%s '%s' contradicts bytes and median_us",
+                 results_column_name(column), text);
 }
 
 void results_sense_numbers(results_set *set, const results_row *row)

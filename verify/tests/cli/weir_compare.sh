@@ -543,4 +543,14 @@ ends_with 2 $program "$scratch/cond-c.csv" "$scratch/cond-d.csv"
 check "rows that fit nothing: the three conditions are named" \
     has 'A has unregistered buffers, B has registered buffers; A has back-to-back, B has latency; A has calls without graphs, B has replays of graphs'
 
+# A store keeps a row whose bandwidth its times disprove; compared from there it cannot pass.
+if $program --store "$scratch/kept.db" --add good "$scratch/cond-c.csv" >"$out" 2>"$err"; then
+    sed 's/,1,1,pass/,9,9,pass/; s/6,r/6,s/' "$scratch/cond-c.csv" >"$scratch/disproved.csv"
+    check "a run with a disproved bandwidth is added, and the field is named" \
+        eval 'ends_with 0 $program --store "$scratch/kept.db" --add bad "$scratch/disproved.csv" && errs "algbw_gbs .9. contradicts bytes and median_us"'
+    check "compared with it, a run does not pass" eval 'ends_with 3 $program --store "$scratch/kept.db" good bad && has "Verdict: incomplete"'
+else
+    skip "a disproved bandwidth in a store" "no SQLite; apt-get install libsqlite3-dev"
+fi
+
 tap_done
