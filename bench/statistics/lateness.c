@@ -25,12 +25,13 @@ static int last_of(const ends *all, int iteration)
     return last;
 }
 
-/* The share of the iterations [first, end) in which a rank was last. */
-static double share_of(const ends *all, int rank, int first, int end)
+/* The share of the iterations [first, end) in which a rank was last; lasts: the last rank of each.
+ */
+static double share_of(const double *lasts, int rank, int first, int end)
 {
     int count = 0;
     for (int i = first; i < end; i++)
-        count += last_of(all, i) == rank;
+        count += lasts[i] == rank;
     return (double)count / (end - first);
 }
 
@@ -47,12 +48,12 @@ static double lag_of(const ends *all, int rank, double *values, double *lags)
 }
 
 /* The part of the iterations that is the least favourable to a rank. */
-static double least_share(const ends *all, int rank)
+static double least_share(const double *lasts, int iterations, int rank)
 {
     double least = 1;
     for (int part = 0; part < BENCH_LATENESS_PARTS; part++) {
-        const long long n = all->iterations;
-        least = fmin(least, share_of(all, rank, (int)(n * part / BENCH_LATENESS_PARTS),
+        const long long n = iterations;
+        least = fmin(least, share_of(lasts, rank, (int)(n * part / BENCH_LATENESS_PARTS),
                                      (int)(n * (part + 1) / BENCH_LATENESS_PARTS)));
     }
     return least;
@@ -63,8 +64,11 @@ bench_lateness bench_lateness_make(const double *ends_us, int nranks, int iterat
 {
     const ends all = {.us = ends_us, .nranks = nranks, .iterations = iterations};
     bench_lateness late = {.is_known = nranks > 1 && iterations > 0};
+    double *lasts = scratch + nranks; /* until the lags are there */
+    for (int i = 0; i < iterations; i++)
+        lasts[i] = last_of(&all, i);
     for (int rank = 0; late.is_known && rank < nranks; rank++) {
-        const double share = share_of(&all, rank, 0, iterations);
+        const double share = share_of(lasts, rank, 0, iterations);
         if (rank > 0 && share <= late.share)
             continue;
         late.rank = rank;
@@ -72,9 +76,10 @@ bench_lateness bench_lateness_make(const double *ends_us, int nranks, int iterat
     }
     if (!late.is_known)
         return late;
+    const double least = least_share(lasts, iterations, late.rank);
     late.lag_us = lag_of(&all, late.rank, scratch, scratch + nranks);
     late.stands_out = iterations >= BENCH_LATENESS_ITERATIONS &&
-                      least_share(&all, late.rank) >= (nranks == 2 ? 0.75 : 0.5) &&
+                      least >= (nranks == 2 ? 0.75 : 0.5) &&
                       late.lag_us * 100 >= median_us * BENCH_LATENESS_PERCENT;
     return late;
 }
