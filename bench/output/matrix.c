@@ -15,6 +15,7 @@ struct bench_matrix_entry {
     weir_dtype dtype;
     size_t bytes;
     double median_us, low_us;
+    int is_printed;
 };
 
 static int is_pair(const bench_pattern *pattern)
@@ -64,33 +65,38 @@ static int is_same_matrix(const bench_matrix_entry *a, const bench_matrix_entry 
            strcmp(a->candidate, b->candidate) == 0;
 }
 
-/* The entry of a cell; NULL: not measured. Pairs of both directions are one entry. */
-static const bench_matrix_entry *find_cell(const bench_matrix *matrix, const bench_matrix_entry *of,
-                                           int from, int to)
-{
-    for (size_t i = 0; i < matrix->count; i++) {
-        const bench_matrix_entry *entry = &matrix->entries[i];
-        const bench_pattern *pair = &entry->pattern;
-        const int is_there = pair->first == from && pair->second == to;
-        const int is_back = pair->first == to && pair->second == from;
-        if ((is_there || (is_back && pair->kind != BENCH_PATTERN_ONEWAY)) &&
-            is_same_matrix(entry, of))
-            return entry;
-    }
-    return NULL;
-}
+/* One matrix: its cells, from x nranks + to; NULL: not measured. Pairs of both directions are one
+ * entry in two cells. */
+typedef struct cells {
+    const bench_matrix_entry **at; /* owned */
+    int nranks;
+    double median_us; /* of all entries */
+} cells;
 
-/* The median of the cells' times; NaN without memory. */
-static double median_of(const bench_matrix *matrix, const bench_matrix_entry *of)
+/* Collects the entries that are in one matrix with this one, and marks them as printed. Returns 0,
+ * or -1 without memory. */
+static int collect_cells(bench_matrix *matrix, const bench_matrix_entry *of, int nranks,
+                         cells *made)
 {
     double *times = malloc(matrix->count * sizeof *times);
+    const size_t n = (size_t)nranks;
     size_t count = 0;
-    for (size_t i = 0; times && i < matrix->count; i++)
-        if (is_same_matrix(&matrix->entries[i], of))
-            times[count++] = matrix->entries[i].median_us;
-    const double median = times ? bench_stats_make(times, count).median : NAN;
+    *made = (cells){.at = calloc(n * n, sizeof *made->at), .nranks = nranks};
+    for (size_t i = 0; times && made->at && i < matrix->count; i++) {
+        bench_matrix_entry *entry = &matrix->entries[i];
+        const size_t first = (size_t)entry->pattern.first, second = (size_t)entry->pattern.second;
+        if (!is_same_matrix(entry, of))
+            continue;
+        entry->is_printed = 1;
+        times[count++] = entry->median_us;
+        made->at[first * n + second] = entry;
+        if (entry->pattern.kind != BENCH_PATTERN_ONEWAY)
+            made->at[second * n + first] = entry;
+    }
+    const int status = times && made->at ? 0 : -1;
+    made->median_us = status == 0 ? bench_stats_make(times, count).median : NAN;
     free(times);
-    return median;
+    return status;
 }
 
 static int is_slow(const bench_matrix_entry *entry, double median_us)
@@ -105,9 +111,9 @@ static double value_of(const bench_matrix_entry *entry)
                : (double)entry->bytes / entry->median_us * 1e-3;
 }
 
-static void print_cells(const bench_matrix *matrix, FILE *out, const bench_matrix_entry *of,
-                        int nranks, double median_us)
+static void print_cells(FILE *out, const cells *made)
 {
+    const int nranks = made->nranks;
     fprintf(out, "# %8s", "from\\to");
     for (int to = 0; to < nranks; to++)
         fprintf(out, " %8d ", to);
@@ -115,8 +121,8 @@ static void print_cells(const bench_matrix *matrix, FILE *out, const bench_matri
     for (int from = 0; from < nranks; from++) {
         fprintf(out, "# %8d", from);
         for (int to = 0; to < nranks; to++) {
-            const bench_matrix_entry *entry = find_cell(matrix, of, from, to);
-            const int slow = entry && is_slow(entry, median_us);
+            const bench_matrix_entry *entry = made->at[from * nranks + to];
+            const int slow = entry && is_slow(entry, made->median_us);
             if (!entry)
                 fprintf(out, " %8s ", "-");
             else
@@ -152,18 +158,21 @@ void bench_matrix_end(bench_matrix *matrix, FILE *out, const bench_run *run,
 {
     for (size_t i = 0; i < matrix->count; i++) {
         const bench_matrix_entry *entry = &matrix->entries[i];
-        size_t first = 0;
-        while (!is_same_matrix(&matrix->entries[first], entry))
-            first++;
-        if (first < i)
+        cells made;
+        if (entry->is_printed)
             continue;
-        const double median_us = median_of(matrix, entry);
-        fprintf(out, "#\n# %s, %s, %zu B, %s:\n", entry->candidate,
-                bench_pattern_kind_name(entry->pattern.kind), entry->bytes,
-                entry->pattern.kind == BENCH_PATTERN_PINGPONG ? "us" : "GB/s in each direction");
-        if (run->job->nranks <= BENCH_MATRIX_RANKS)
-            print_cells(matrix, out, entry, run->job->nranks, median_us);
-        print_slow(matrix, out, entry, infos, median_us);
+        if (collect_cells(matrix, entry, run->job->nranks, &made) == 0) {
+            fprintf(out, "#\n# %s, %s, %zu B, %s:\n", entry->candidate,
+                    bench_pattern_kind_name(entry->pattern.kind), entry->bytes,
+                    entry->pattern.kind == BENCH_PATTERN_PINGPONG ? "us"
+                                                                  : "GB/s in each direction");
+            if (run->job->nranks <= BENCH_MATRIX_RANKS)
+                print_cells(out, &made);
+            print_slow(matrix, out, entry, infos, made.median_us);
+        } else {
+            matrix->lost = 1;
+        }
+        free(made.at);
     }
     if (matrix->lost)
         fprintf(out, "# There was no memory for some pairs; the CSV has all (--csv)\n");
