@@ -6,11 +6,11 @@
 #
 #   ci/packages --check [KIND...]       KIND: deb, tarball, wheel
 #
-# ROOTS (default: build/packages/work/roots) keeps the archives of the roots for the next time.
+# ROOTS (default: build/packages/roots) keeps the archives of the roots for the next time.
 set -u
 . verify/tests/support/tap.sh
 packages=${PACKAGES:-build/packages}
-roots=${ROOTS:-$packages/work/roots}
+roots=${ROOTS:-$packages/roots}
 mkdir -p "$roots"
 if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then
     skip "packages in bare roots" "needs root and debootstrap; apt-get install debootstrap"
