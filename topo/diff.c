@@ -214,6 +214,8 @@ static void diff_processors(topo_diff *diff)
     diff_text(diff, "processor", weiri_topo_processor(diff->a), weiri_topo_processor(diff->b));
     diff_number(diff, "packages", a.packages, b.packages);
     diff_number(diff, "NUMA nodes", a.numa_nodes, b.numa_nodes);
+    if (!weiri_topo_knows_threads(diff->a) || !weiri_topo_knows_threads(diff->b))
+        return;
     diff_number(diff, "cores", a.cores, b.cores);
     diff_number(diff, "hardware threads", a.pus, b.pus);
 }

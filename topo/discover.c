@@ -188,6 +188,12 @@ int weiri_topo_is_nccl(const weiri_topo *topo)
            NULL;
 }
 
+int weiri_topo_knows_threads(const weiri_topo *topo)
+{
+    return hwloc_obj_get_info_by_name(hwloc_get_root_obj(topo->hwloc), WEIRI_TOPO_INFO_THREADS) ==
+           NULL;
+}
+
 static int count_usable(const weiri_topo *topo, hwloc_obj_type_t type)
 {
     int count = 0;

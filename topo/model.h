@@ -41,11 +41,12 @@ enum { WEIRI_VENDOR_NVIDIA = 0x10de, WEIRI_VENDOR_AMD = 0x1002, WEIRI_VENDOR_INT
 #define WEIRI_TOPO_INFO_COMPUTE "WeirCompute"
 #define WEIRI_TOPO_INFO_LINK_GBITS "WeirLinkGbits"
 #define WEIRI_TOPO_INFO_LINK_STATE "WeirLinkState"
-#define WEIRI_TOPO_INFO_PCIE "WeirPCIe"     /* "32.0 GT/s PCIe x16": what the link can do */
-#define WEIRI_TOPO_INFO_SM "WeirSM"         /* of a GPU: "90", its compute capability */
-#define WEIRI_TOPO_INFO_LINKS "WeirLinks"   /* "nvlink 0000:f3:00.0 5 0x068000;", each link */
-#define WEIRI_TOPO_INFO_SWITCH "WeirSwitch" /* of a bridge: it stands for a whole switch */
-#define WEIRI_TOPO_INFO_SOURCE "WeirSource" /* of the machine: "NCCL" described it */
+#define WEIRI_TOPO_INFO_PCIE "WeirPCIe"       /* "32.0 GT/s PCIe x16": what the link can do */
+#define WEIRI_TOPO_INFO_SM "WeirSM"           /* of a GPU: "90", its compute capability */
+#define WEIRI_TOPO_INFO_LINKS "WeirLinks"     /* "nvlink 0000:f3:00.0 5 0x068000;", each link */
+#define WEIRI_TOPO_INFO_SWITCH "WeirSwitch"   /* of a bridge: it stands for a whole switch */
+#define WEIRI_TOPO_INFO_SOURCE "WeirSource"   /* of the machine: "NCCL" described it */
+#define WEIRI_TOPO_INFO_THREADS "WeirThreads" /* of the machine: "unknown" */
 
 /* Checks that a file is XML of hwloc in a version that the library reads. WEIR_ERR_INVALID: it is
  * not, with what it is instead, as far as its first tag shows. */
@@ -72,6 +73,8 @@ double weiri_nvlink_gbs(int capability);
 weir_status weiri_topo_nccl_view(const weiri_topo *topo, weiri_topo **view);
 /* 1 if NCCL has described the machine. */
 int weiri_topo_is_nccl(const weiri_topo *topo);
+/* 0: NCCL's file does not list them, and one stands for those of a NUMA node. */
+int weiri_topo_knows_threads(const weiri_topo *topo);
 /* Fill topo->gpus, topo->nics; topo->nvlink_gbs. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_topo_collect_devices(weiri_topo *topo);
 weir_status weiri_topo_collect_nvlink(weiri_topo *topo);

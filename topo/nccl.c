@@ -193,7 +193,7 @@ static weir_status nccl_check_unique(nccl_machine *machine)
     return status;
 }
 
-/* "0000ffff,ffffffff": words of 32 bits, the highest first. */
+/* "0000ffff,ffffffff": words of 32 bits, the highest first. Empty without the attribute. */
 static weir_status nccl_take_affinity(nccl_machine *machine, int element, hwloc_bitmap_t *cpus)
 {
     const weiri_xml *xml = &machine->xml;
@@ -202,9 +202,7 @@ static weir_status nccl_take_affinity(nccl_machine *machine, int element, hwloc_
     if (!*cpus)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
     if (!text)
-        return nccl_refuse(xml, element,
-                           "<cpu> has no affinity: NCCL takes it from the machine that it runs on; "
-                           "add a mask of its hardware threads such as affinity=\"0000ffff\"");
+        return WEIR_OK;
     if (strspn(text, "0123456789abcdefABCDEF,") != strlen(text) ||
         strlen(text) > AFFINITY_CPUS_MOST / 32 * 9)
         return nccl_refuse(xml, element,
@@ -245,6 +243,20 @@ static weir_status nccl_take_cpu(nccl_machine *machine, int element)
     return nccl_take_affinity(machine, element, &made->cpus);
 }
 
+/* NCCL writes no affinity where the system does not list a node's hardware threads (virtual
+ * machines without NUMA nodes), and does not miss it. hwloc needs one: an invented one, beyond all
+ * others. */
+static void nccl_invent_affinity(nccl_machine *machine)
+{
+    for (int i = 0; i < machine->ncpus; i++)
+        if (hwloc_bitmap_iszero(machine->cpus[i].cpus)) {
+            const unsigned next = (unsigned)(hwloc_bitmap_last(machine->all) + 1);
+            hwloc_bitmap_set(machine->cpus[i].cpus, next);
+            hwloc_bitmap_set(machine->all, next);
+            machine->hides_threads = 1;
+        }
+}
+
 static int nccl_compare_cpus(const void *left, const void *right)
 {
     const nccl_cpu *a = left, *b = right;
@@ -272,9 +284,12 @@ static weir_status nccl_take_cpus(nccl_machine *machine)
         return nccl_refuse(xml, 0, "<system> has no <cpu>");
     for (; !status && cpu >= 0; cpu = weiri_xml_find(xml, xml->elements[cpu].next, "cpu"))
         status = nccl_take_cpu(machine, cpu);
-    if (!status) /* hwloc expects the order of hardware threads */
-        qsort(machine->cpus, (size_t)machine->ncpus, sizeof *machine->cpus, nccl_compare_cpus);
-    return status;
+    if (status)
+        return status;
+    nccl_invent_affinity(machine);
+    /* hwloc expects the order of hardware threads */
+    qsort(machine->cpus, (size_t)machine->ncpus, sizeof *machine->cpus, nccl_compare_cpus);
+    return WEIR_OK;
 }
 
 /* ------------------------------------------------------------ links of GPUs */

@@ -32,6 +32,7 @@ typedef struct nccl_machine {
     nccl_cpu *cpus;
     int ncpus;
     hwloc_bitmap_t all; /* hardware threads */
+    int hides_threads;  /* 1: some are invented */
     nccl_pci *pcis;     /* by element; unused for elements that are no <pci> */
     int *gpus;          /* their elements */
     int ngpus;

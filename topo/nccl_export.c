@@ -376,7 +376,8 @@ static int export_node(exporter *e, hwloc_obj_t node, int is_first, char *writte
     if ((e->guest && !guest) || (e->count && i < 0))
         return 0;
     fprintf(e->to, "<cpu numaid=\"%ld\"", guest ? guest->guest : numa);
-    export_mask(e, guest ? guest->cpus : node->complete_cpuset);
+    if (guest || weiri_topo_knows_threads(e->topo))
+        export_mask(e, guest ? guest->cpus : node->complete_cpuset);
     export_text(e, "arch", export_architecture(export_fact(e, node, "Architecture")));
     export_text(e, "vendor", export_fact(e, node, "CPUVendor"));
     export_text(e, "familyid", export_fact(e, node, "CPUFamilyNumber"));

@@ -344,6 +344,8 @@ static void nccl_write(const nccl_machine *machine, FILE *to)
     free(allowed);
     fputs(">\n", to);
     nccl_put_info(&writer, WEIRI_TOPO_INFO_SOURCE, "NCCL");
+    if (machine->hides_threads)
+        nccl_put_info(&writer, WEIRI_TOPO_INFO_THREADS, "unknown");
     for (int i = 0; i < machine->ncpus; i++)
         nccl_put_cpu(&writer, i);
     fputs("</object>\n", to);

@@ -54,8 +54,10 @@ static void print_overview(const weiri_topo *topo, const char *source, FILE *out
     weiri_topo_summary(topo, summary, sizeof summary);
     weiri_topo_digest(topo, digest);
     fprintf(out, "%s: %s\n", source, summary);
-    fprintf(out, "  threads    %d on %d core%s", counts.pus, counts.cores,
-            counts.cores == 1 ? "" : "s");
+    fprintf(out, "  threads    ");
+    if (!weiri_topo_knows_threads(topo))
+        fprintf(out, "not in NCCL's file; one stands for those of a NUMA node: ");
+    fprintf(out, "%d on %d core%s", counts.pus, counts.cores, counts.cores == 1 ? "" : "s");
     if (counts.usable_pus < counts.pus)
         fprintf(out, "; this process may use %d on %d", counts.usable_pus, counts.usable_cores);
     fputc('\n', out);
