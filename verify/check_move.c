@@ -4,6 +4,8 @@
  */
 #include "verify/check.h"
 
+#include "base/contract.h"
+
 #include <stdlib.h>
 
 static int move_broadcast(const weirv_work *w, size_t first, size_t count)
@@ -62,15 +64,48 @@ static int move_alltoall(const weirv_work *w, size_t first, size_t count)
     return error;
 }
 
+/* On ranks other than the root, everything must be as before. */
+static int move_gather(const weirv_work *w, size_t first, size_t count)
+{
+    const weirv_case *c = w->c;
+    const int bytes = (int)(count * w->width);
+    weirv_work_fill(w, w->input, first, count, c->rank);
+    int error =
+        MPI_Gather(w->input, bytes, MPI_BYTE, w->reference, bytes, MPI_BYTE, c->root, w->mpi);
+    for (size_t slot = 0; c->rank != c->root && slot < w->slots; slot++)
+        weirv_expected(c, slot * c->count + first, count, w->reference + slot * count * w->width);
+    if (error == MPI_SUCCESS)
+        compare_slots(w, first, count);
+    return error;
+}
+
+static int move_scatter(const weirv_work *w, size_t first, size_t count)
+{
+    const weirv_case *c = w->c;
+    const int bytes = (int)(count * w->width);
+    for (size_t slot = 0; c->rank == c->root && slot < w->slots; slot++)
+        weirv_work_fill(w, w->input + slot * count * w->width, slot * c->count + first, count,
+                        c->root);
+    int error =
+        MPI_Scatter(w->input, bytes, MPI_BYTE, w->reference, bytes, MPI_BYTE, c->root, w->mpi);
+    if (error == MPI_SUCCESS)
+        weirv_work_compare(w, first, count, w->reference);
+    return error;
+}
+
 static int move(const weirv_work *w, size_t first, size_t count)
 {
-    switch (w->c->collective) {
+    switch ((int)w->c->collective) {
     case WEIR_COLL_BROADCAST:
         return move_broadcast(w, first, count);
     case WEIR_COLL_SENDRECV:
         return move_sendrecv(w, first, count);
     case WEIR_COLL_ALLGATHER:
         return move_allgather(w, first, count);
+    case WEIRI_COLL_GATHER:
+        return move_gather(w, first, count);
+    case WEIRI_COLL_SCATTER:
+        return move_scatter(w, first, count);
     default:
         return move_alltoall(w, first, count);
     }

@@ -56,16 +56,21 @@ weirv_source weirv_source_of(const weirv_case *c, size_t at)
     const size_t block = c->count ? c->count : 1; /* without elements nothing is asked */
     int sender = (int)(at / block);
     const weiri_contract *contract = weiri_contract_of((int)c->collective);
+    if (c->in_place && (int)c->collective == WEIRI_COLL_GATHER && sender == c->rank)
+        return (weirv_source){WEIRV_FROM_RANK, c->rank, at % block, rest}; /* the input lies here */
     if (contract->out[weiri_contract_role(contract, c->rank, c->root)] != WEIRI_AFTER_RESULT)
         return (weirv_source){WEIRV_FROM_NOWHERE, c->rank, at, rest};
-    switch (c->collective) {
+    switch ((int)c->collective) {
     case WEIR_COLL_REDUCE_SCATTER:
         return (weirv_source){WEIRV_FROM_ALL, 0, own + at, rest};
+    case WEIRI_COLL_SCATTER:
+        return (weirv_source){WEIRV_FROM_RANK, c->root, own + at, rest};
     case WEIR_COLL_BROADCAST:
         return (weirv_source){WEIRV_FROM_RANK, c->root, at, rest};
     case WEIR_COLL_SENDRECV:
         return sendrecv_source(c, at, rest);
     case WEIR_COLL_ALLGATHER:
+    case WEIRI_COLL_GATHER:
         return (weirv_source){WEIRV_FROM_RANK, sender, at % block, rest};
     case WEIR_COLL_ALLTOALL:
         return (weirv_source){WEIRV_FROM_RANK, sender, own + at % block, rest};

@@ -192,9 +192,10 @@ static size_t furthest(int nranks, const size_t *counts, const size_t *displs)
 
 size_t weirv_send_elements(const weirv_case *c)
 {
-    switch (c->collective) {
+    switch ((int)c->collective) {
     case WEIR_COLL_REDUCE_SCATTER:
     case WEIR_COLL_ALLTOALL:
+    case WEIRI_COLL_SCATTER:
         return (size_t)c->nranks * c->count;
     case WEIR_COLL_ALLTOALLV:
         return furthest(c->nranks, c->send_counts, c->send_displs);
@@ -205,9 +206,10 @@ size_t weirv_send_elements(const weirv_case *c)
 
 size_t weirv_recv_elements(const weirv_case *c)
 {
-    switch (c->collective) {
+    switch ((int)c->collective) {
     case WEIR_COLL_ALLGATHER:
     case WEIR_COLL_ALLTOALL:
+    case WEIRI_COLL_GATHER:
         return (size_t)c->nranks * c->count;
     case WEIR_COLL_ALLTOALLV:
         return furthest(c->nranks, c->recv_counts, c->recv_displs);
@@ -262,7 +264,12 @@ uint64_t weirv_input_changed(const weirv_case *c, const void *in)
     weiri_role role = weiri_contract_role(contract, c->rank, c->root);
     if (c->in_place && contract->in_place_in[role] != WEIRI_AFTER_KEPT)
         return 0;
-    return count_changed_elements(c, in, 0, weirv_send_elements(c));
+    const size_t all = weirv_send_elements(c), own = (size_t)c->rank * c->count;
+    if (!c->in_place || !weiri_contract_out_block(contract, 1))
+        return count_changed_elements(c, in, 0, all);
+    /* The output lies in this rank's block. */
+    return count_changed_elements(c, in, 0, own) +
+           count_changed_elements(c, in, own + c->count, all - own - c->count);
 }
 
 void weirv_poison(void *buffer, size_t bytes)

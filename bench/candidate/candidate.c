@@ -48,7 +48,7 @@ void bench_candidate_name_weir(bench_candidate *self)
 
 const char *bench_candidate_needs_two(const bench_operation *operation)
 {
-    return operation->in_place && !bench_collective_in_place(operation->call.collective, 0)
+    return operation->in_place && !bench_collective_in_place(operation->collective, 0)
                ? "needs two buffers"
                : NULL;
 }

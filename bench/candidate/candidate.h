@@ -15,7 +15,8 @@
 /* The operation that a trial repeats: the call as this rank makes it, with addresses among the
  * candidate's operands, and what only MPI and the measurement need. */
 typedef struct bench_operation {
-    weir_call call; /* alltoallv: with the splits of the current step, both kinds */
+    weir_collective collective; /* what is measured; call performs it: bench_collective_call */
+    weir_call call;             /* alltoallv: with the splits of the current step, both kinds */
     int in_place;
     /* alltoallv: the arrays that call.splits and call.device_splits point to (the latter is NULL
      * without --counts device), and the same four arrays as MPI takes them, consecutively. */

@@ -16,6 +16,7 @@
  */
 #include "bench/candidate/candidate.h"
 
+#include "base/contract.h"
 #include "bench/job/mpi_comm.h"
 #include "bench/sizes/shape.h"
 #include "verify/reference.h"
@@ -170,6 +171,20 @@ static int mpi_run_alltoallv(bench_candidate *self)
                          counts + 3 * n, state->type, self->job->mpi->comm);
 }
 
+/* In place is the root's own block, both of gather and of scatter. */
+static int mpi_run_rooted(bench_candidate *self)
+{
+    const weir_call *c = &self->operation->call;
+    const mpi_state *state = self->state;
+    const int is_kept = self->operation->in_place && self->job->rank == c->root;
+    MPI_Comm mpi = self->job->mpi->comm;
+    if ((int)self->operation->collective == WEIRI_COLL_GATHER)
+        return MPI_Gather(is_kept ? MPI_IN_PLACE : c->in, state->count, state->type, c->out,
+                          state->count, state->type, c->root, mpi);
+    return MPI_Scatter(c->in, state->count, state->type, is_kept ? MPI_IN_PLACE : c->out,
+                       state->count, state->type, c->root, mpi);
+}
+
 static int mpi_run_sendrecv(bench_candidate *self)
 {
     enum { TAG = 7 };
@@ -187,7 +202,7 @@ static int mpi_run_call(bench_candidate *self)
     const mpi_state *state = self->state;
     MPI_Comm mpi = self->job->mpi->comm;
     const void *in = self->operation->in_place ? MPI_IN_PLACE : c->in;
-    switch (c->collective) {
+    switch ((int)self->operation->collective) {
     case WEIR_COLL_ALLREDUCE:
         return MPI_Allreduce(in, c->out, state->count, state->type, state->op, mpi);
     case WEIR_COLL_REDUCE_SCATTER:
@@ -205,7 +220,10 @@ static int mpi_run_call(bench_candidate *self)
         return mpi_run_alltoallv(self);
     case WEIR_COLL_SENDRECV:
         return mpi_run_sendrecv(self);
-    case WEIR_COLL_COUNT:
+    case WEIRI_COLL_GATHER:
+    case WEIRI_COLL_SCATTER:
+        return mpi_run_rooted(self);
+    default:
         break;
     }
     return MPI_ERR_ARG;
@@ -220,7 +238,7 @@ static weir_status mpi_run(bench_candidate *self)
         int length = 0;
         MPI_Error_string(error, text, &length);
         return bench_job_note(self->job, WEIR_ERR_SYSTEM, "MPI's %s failed: %s",
-                              weir_collective_name(c->collective), text);
+                              weir_collective_name(self->operation->collective), text);
     }
     int has_result = c->collective != WEIR_COLL_REDUCE || self->job->rank == c->root;
     if (c->op == WEIR_AVG && bench_collective_has_op(c->collective) && has_result)

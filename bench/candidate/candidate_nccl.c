@@ -6,8 +6,9 @@
  *               symmetric windows
  *   zero-cta    the same, with the policy that leaves copies to the copy engines
  *
- * Each mode has its own communicator. If the library has no all-to-all, and for alltoallv and
- * sendrecv, a call is a group of sends and receives. NVLink multicast stays off (vendor.h).
+ * Each mode has its own communicator. If the library has no all-to-all, and for alltoallv, gather,
+ * scatter and sendrecv, a call is a group of sends and receives. NVLink multicast stays off
+ * (vendor.h).
  */
 #include "bench/candidate/candidate.h"
 #include "bench/candidate/nccl_tuner.h"
@@ -172,7 +173,7 @@ static weir_status nccl_run(bench_candidate *self)
 {
     nccl_take_control(self);
     return nccl_check(self, nccl_run_call(self, bench_gpu_stream(self->job->gpu)),
-                      weir_collective_name(self->operation->call.collective));
+                      weir_collective_name(self->operation->collective));
 }
 
 /* The setting, if NCCL has used it. */

@@ -3,6 +3,7 @@
 
 #include "bench/options/algo_words.h"
 #include "bench/candidate/vendor.h"
+#include "bench/sizes/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,8 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
     const char *backend = weir_backend_name(weir_comm_backend(job->comm));
     if (job->nnodes > 1)
         backend = "net"; /* the algorithm table's name for algorithms across nodes */
-    int count = bench_algos_list(options, collective, backend, job->nranks, words);
+    const weir_collective call = bench_collective_call(collective);
+    int count = bench_algos_list(options, call, backend, job->nranks, words);
     if (count < 0 || count + (options->plan != NULL) > BENCH_CANDIDATES_MAX)
         return bench_job_note(job, WEIR_ERR_INVALID, "more than %d algorithms to measure at once",
                               BENCH_CANDIDATES_MAX);
@@ -58,7 +60,7 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
         add_candidate(candidates, made);
     }
     for (int i = 0; i < count; i++) {
-        weir_status status = words[i].file ? open_kernel(job, collective, &words[i], &made)
+        weir_status status = words[i].file ? open_kernel(job, call, &words[i], &made)
                                            : bench_candidate_weir_open(job, words[i].name, &made);
         if (status != WEIR_OK)
             return status;

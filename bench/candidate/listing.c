@@ -2,6 +2,7 @@
 #include "bench/candidate/candidates.h"
 
 #include "bench/options/algo_words.h"
+#include "bench/sizes/shape.h"
 
 static void print_builtin(FILE *to, weir_collective collective)
 {
@@ -21,7 +22,7 @@ void bench_listing_print(FILE *to, const bench_options *options, weir_collective
     const char *rest = options->algo;
     bench_algo_word word;
     fprintf(to, "%-20s %-8s %-8s %s\n", "algorithm", "backend", "ranks", "what it does");
-    print_builtin(to, collective);
+    print_builtin(to, bench_collective_call(collective));
     if (options->plan)
         bench_plan_print(to, options);
     while (bench_algo_words_next(&rest, &word))

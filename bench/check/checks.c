@@ -152,7 +152,7 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
         /* With different counts, ranks may select different algorithms. */
-        if (trial->row->collective == WEIR_COLL_ALLTOALLV)
+        if (bench_trial_has_splits(trial))
             bench_exchange_broadcast(trial->job, result->algo, sizeof result->algo, 0);
         if (status == WEIR_OK && i < checks)
             status = bench_compare_output(trial, candidate, &result->check);

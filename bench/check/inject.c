@@ -1,6 +1,7 @@
 /* The faults, and the ranks that they affect: see checks.h. */
 #include "bench/check/checks.h"
 
+#include "base/contract.h"
 #include "bench/trial/data.h"
 #include "verify/number.h"
 
@@ -16,10 +17,9 @@ typedef struct region {
 /* The victim: a rank whose result is not just its own input. */
 static int victim_of(const weirv_case *c)
 {
-    if (c->collective == WEIR_COLL_REDUCE)
-        return c->root;
-    if (c->collective == WEIR_COLL_BROADCAST)
-        return (c->root + 1) % c->nranks;
+    const weiri_contract *contract = weiri_contract_of((int)c->collective);
+    if (contract->has_root)
+        return contract->only_root_reads ? (c->root + 1) % c->nranks : c->root;
     int last = c->nranks - 1;
     while (c->collective == WEIR_COLL_SENDRECV && last > 0 && weirv_sendrecv_source(c, last) < 0)
         last--;
@@ -29,7 +29,7 @@ static int victim_of(const weirv_case *c)
 /* The rank whose contribution is missing. */
 static int missing_rank(const weirv_case *c)
 {
-    if (c->collective == WEIR_COLL_BROADCAST)
+    if (weiri_contract_of((int)c->collective)->only_root_reads)
         return c->root;
     if (c->collective == WEIR_COLL_SENDRECV)
         return weirv_sendrecv_source(c, victim_of(c));
@@ -38,11 +38,12 @@ static int missing_rank(const weirv_case *c)
 
 int bench_inject_skips_call(bench_fault fault, const weirv_case *c)
 {
-    /* A rank that others must wait for: the root of broadcast, or a rank whose contribution to a
-     * reduction is needed. */
-    int absent = c->collective == WEIR_COLL_BROADCAST ? c->root
-                 : c->collective == WEIR_COLL_REDUCE  ? (c->root + 1) % c->nranks
-                                                      : c->nranks - 1;
+    /* A rank that others must wait for: a root whose input is needed, or a rank whose contribution
+     * is. */
+    const weiri_contract *contract = weiri_contract_of((int)c->collective);
+    int absent = contract->only_root_reads ? c->root
+                 : contract->has_root      ? (c->root + 1) % c->nranks
+                                           : c->nranks - 1;
     return fault == BENCH_FAULT_SKIP_SIGNAL && c->rank == absent;
 }
 

@@ -350,7 +350,7 @@ weir_status bench_sweep_open(const bench_run *run, const bench_buffers *buffers,
     s->trial.splits = &s->splits;
     prepare_sweep(s, buffers);
     set_ranges(s);
-    if (run->collective != WEIR_COLL_ALLTOALLV)
+    if (bench_collective_call(run->collective) != WEIR_COLL_ALLTOALLV)
         return WEIR_OK;
     status =
         bench_splits_open(&s->splits, run->job, run->dist, options->counts == BENCH_COUNTS_DEVICE);

@@ -117,7 +117,7 @@ static int check_algo(const bench_options *options, weir_collective collective, 
                             "one type and one operation");
     if (bench_options_plan_only(options))
         return 0;
-    if (bench_algos_check(options, collective, bad, sizeof bad) == 0)
+    if (bench_algos_check(options, bench_collective_call(collective), bad, sizeof bad) == 0)
         return 0;
     return bench_refuse(problem, "--algo %s", bad);
 }
@@ -219,6 +219,11 @@ static int check_files(const bench_options *options, weir_collective collective,
     if (options->unproved && !bench_options_verifies(options))
         return bench_refuse(problem,
                             "--unproved needs verification: leave out --verify off and -c 0");
+    if ((options->plan || options->tune_path) && bench_collective_call(collective) != collective)
+        return bench_refuse(problem,
+                            "%s: %s is performed by alltoallv; plans and tuning tables do not "
+                            "serve it",
+                            options->plan ? "--plan" : "--tune", weir_collective_name(collective));
     if (options->plan && options->tune_path)
         return bench_refuse(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
                             options->plan);

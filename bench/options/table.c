@@ -70,7 +70,7 @@ static const weiri_option rows[] = {
              "f8e5m2"},
     {'r', "root", "RANK|all", &bench_option_root, AT(root), .low = -1, .high = INT_MAX,
      .initial = "0", .flags = SAME | EXPLAINED, .manifest = "root",
-     .help = "root of broadcast and reduce (default: 0; -1 is all)"},
+     .help = "root of broadcast, reduce, gather and scatter (default: 0; -1 is all)"},
     {'z', "blocking", "0-3", &weiri_option_int, AT(blocking), .high = 3, .initial = "0",
      .flags = SAME, .manifest = "blocking",
      .help = "0, 2: back to back; 1: barrier after each operation; 3: barrier after each "

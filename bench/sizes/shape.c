@@ -57,6 +57,11 @@ bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t el
     return shape;
 }
 
+weir_collective bench_collective_call(weir_collective collective)
+{
+    return (int)collective > WEIR_COLL_COUNT ? WEIR_COLL_ALLTOALLV : collective;
+}
+
 int bench_collective_has_op(weir_collective collective)
 {
     return weiri_contract_of((int)collective)->reduces;

@@ -27,6 +27,8 @@ typedef struct bench_shape {
 bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t element_bytes,
                              int rank, int nranks, const bench_dist *dist);
 
+/* The call of the library that performs it: itself, but for gather and scatter. */
+weir_collective bench_collective_call(weir_collective collective);
 int bench_collective_has_op(weir_collective collective);
 int bench_collective_has_root(weir_collective collective);
 /* Whether it is measured in place; some collectives have a form in place only as plans. */

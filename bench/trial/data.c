@@ -20,6 +20,11 @@ static void describe_data(bench_trial *trial)
     };
 }
 
+int bench_trial_has_splits(const bench_trial *trial)
+{
+    return bench_collective_call(trial->row->collective) == WEIR_COLL_ALLTOALLV;
+}
+
 int bench_trial_has_steps(const bench_trial *trial)
 {
     return trial->row->collective == WEIR_COLL_ALLTOALLV && trial->splits->dist->nsteps > 1;
@@ -44,7 +49,8 @@ static void describe_operation(bench_trial *trial)
     size_t element_bytes = weir_dtype_bytes(data->dtype);
     trial->operation = (bench_operation){.call = WEIR_CALL_INIT, .in_place = data->in_place};
     weir_call *call = &trial->operation.call;
-    call->collective = data->collective;
+    trial->operation.collective = data->collective;
+    call->collective = bench_collective_call(data->collective);
     call->dtype = data->dtype;
     call->op = data->op;
     call->root = data->root;
@@ -60,7 +66,7 @@ static void describe_operation(bench_trial *trial)
 
 void bench_trial_set_step(bench_trial *trial, int step)
 {
-    if (trial->row->collective != WEIR_COLL_ALLTOALLV)
+    if (!bench_trial_has_splits(trial))
         return;
     trial->splits->step = step;
     bench_splits_point(trial->splits, step, &trial->data, &trial->operation);
@@ -89,7 +95,7 @@ void bench_trial_next(bench_trial *trial)
 weir_status bench_trial_lay_out(bench_trial *trial)
 {
     size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
-    int has_splits = trial->row->collective == WEIR_COLL_ALLTOALLV;
+    const int is_rooted = bench_collective_has_root(trial->row->collective);
     weir_status status = WEIR_OK;
     bench_buffers_place(trial->buffers, &trial->row->shape, element_bytes,
                         (size_t)trial->options->unalign_elements, trial->job->rank, trial->in_place,
@@ -97,8 +103,10 @@ weir_status bench_trial_lay_out(bench_trial *trial)
     trial->operands = &trial->buffers->operands;
     describe_data(trial);
     describe_operation(trial);
-    if (has_splits)
-        status = bench_splits_fill(trial->splits, trial->row->shape.count, element_bytes);
+    if (bench_trial_has_splits(trial))
+        status = is_rooted
+                     ? bench_splits_fill_rooted(trial->splits, &trial->data)
+                     : bench_splits_fill(trial->splits, trial->row->shape.count, element_bytes);
     bench_trial_set_step(trial, 0);
     bench_cold_place(trial);
     return bench_job_agree(trial->job, status, "counts");

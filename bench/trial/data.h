@@ -16,6 +16,8 @@ weir_status bench_trial_reset(bench_trial *trial, const bench_candidate *candida
 /* The same with the data of the last reset. Local. */
 weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *candidate);
 
+/* 1 if the call is an alltoallv, which has counts. Pure. */
+int bench_trial_has_splits(const bench_trial *trial);
 /* 1 if the counts of alltoallv change from call to call (a trace). Pure. */
 int bench_trial_has_steps(const bench_trial *trial);
 /* Selects the step of the distribution that the next call uses; alltoallv only. Local. */

@@ -1,6 +1,7 @@
 /* The counts of alltoallv: see splits.h. */
 #include "bench/trial/splits.h"
 
+#include "base/contract.h"
 #include "bench/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -75,6 +76,24 @@ weir_status bench_splits_fill(bench_splits *splits, size_t count, size_t element
     size_t words = (size_t)splits->dist->nsteps * words_of_step(splits);
     return bench_gpu_push(splits->job->gpu, splits->device, splits->counts,
                           words * sizeof *splits->counts);
+}
+
+weir_status bench_splits_fill_rooted(bench_splits *splits, const weirv_case *data)
+{
+    const size_t n = (size_t)data->nranks, root = (size_t)data->root, own = (size_t)data->rank;
+    const int gathers = (int)data->collective == WEIRI_COLL_GATHER;
+    size_t *many = splits->counts + (gathers ? 2 * n : 0); /* the root's, with displacements */
+    size_t *one = splits->counts + (gathers ? 0 : 2 * n);
+    memset(splits->counts, 0, words_of_step(splits) * sizeof *splits->counts);
+    splits->step = 0;
+    for (size_t peer = 0; own == root && peer < n; peer++) {
+        many[peer] = data->count;
+        many[n + peer] = peer * data->count;
+    }
+    one[root] = data->count;
+    if (own == root && data->in_place)
+        many[root] = one[root] = 0;
+    return WEIR_OK;
 }
 
 void bench_splits_point(const bench_splits *splits, int step, weirv_case *data,

@@ -31,6 +31,9 @@ void bench_splits_close(bench_splits *splits);
 /* Fills all steps for a count parameter (see bench_dist_elements) and selects the first step.
  * Local, blocking. */
 weir_status bench_splits_fill(bench_splits *splits, size_t count, size_t element_bytes);
+/* The same for gather or scatter of count elements for each rank, in one step. In place, the root's
+ * own block stays where it is. */
+weir_status bench_splits_fill_rooted(bench_splits *splits, const weirv_case *data);
 /* Enters a step's counts into data and, if not NULL, into operation. Local. */
 void bench_splits_point(const bench_splits *splits, int step, weirv_case *data,
                         bench_operation *operation);

@@ -56,13 +56,17 @@ typedef struct weiri_contract {
     weiri_after in_place_in[WEIRI_ROLES]; /* in place: the input, except where the output is */
 } weiri_contract;
 
+/* Collectives without a call of their own: alltoallv performs them, with counts of 0 between ranks
+ * other than the root. Benchmarks measure them, and readers of results know them. */
+enum { WEIRI_COLL_GATHER = WEIR_COLL_COUNT + 1, WEIRI_COLL_SCATTER, WEIRI_COLL_ROWS };
+
 /* The row of a collective; for a value that is none, a row without names, blocks, root, operation
  * and promises of placement, whose output is the result on all ranks. */
-extern const weiri_contract weiri_contracts[WEIR_COLL_COUNT + 1];
+extern const weiri_contract weiri_contracts[WEIRI_COLL_ROWS];
 
 static inline const weiri_contract *weiri_contract_of(int collective)
 {
-    return &weiri_contracts[(unsigned)collective < WEIR_COLL_COUNT ? collective : WEIR_COLL_COUNT];
+    return &weiri_contracts[(unsigned)collective < WEIRI_COLL_ROWS ? collective : WEIR_COLL_COUNT];
 }
 
 static inline weiri_role weiri_contract_role(const weiri_contract *contract, int rank, int root)

@@ -29,7 +29,7 @@ int results_column_find(const char *name)
 static const struct foreign {
     const char *name;
     int counts_others;
-} foreign[] = {{"allgatherv", 1}, {"gather", 1}, {"scatter", 1}, {"hypercube", 0}};
+} foreign[] = {{"allgatherv", 1}, {"hypercube", 0}};
 enum { FOREIGN = sizeof foreign / sizeof *foreign };
 
 /* A name in lower case, without the prefixes and suffixes that programs add. */
@@ -63,10 +63,10 @@ const char *results_collective(const char *name)
 {
     char letters[64];
     plain_letters(name, letters, sizeof letters);
-    for (int i = 0; i < WEIR_COLL_COUNT; i++) {
+    for (int i = 0; i < WEIRI_COLL_ROWS; i++) {
         const weiri_contract *contract = weiri_contract_of(i);
-        if (is_spelled(letters, contract->name) ||
-            is_spelled(letters, contract->mpi_function + strlen("MPI_")))
+        if (i != WEIR_COLL_COUNT && (is_spelled(letters, contract->name) ||
+                                     is_spelled(letters, contract->mpi_function + strlen("MPI_"))))
             return contract->name;
     }
     for (int i = 0; i < FOREIGN; i++)
@@ -171,8 +171,8 @@ double results_bus_factor(const char *collective, int nranks)
     static const char replayed[] = "replay_";
     if (strncmp(collective, replayed, sizeof replayed - 1) == 0)
         collective += sizeof replayed - 1;
-    for (int i = 0; i < WEIR_COLL_COUNT; i++)
-        if (strcmp(collective, weiri_contract_of(i)->name) == 0)
+    for (int i = 0; i < WEIRI_COLL_ROWS; i++)
+        if (i != WEIR_COLL_COUNT && strcmp(collective, weiri_contract_of(i)->name) == 0)
             return weiri_contract_bus_factor(weiri_contract_of(i), nranks);
     for (int i = 0; i < FOREIGN; i++)
         if (strcmp(collective, foreign[i].name) == 0 && foreign[i].counts_others)

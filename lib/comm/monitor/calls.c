@@ -18,5 +18,7 @@ double weiri_metrics_speed(const weiri_metrics_call *call)
 
 double weiri_metrics_factor(int function, int nranks)
 {
-    return weiri_contract_bus_factor(weiri_contract_of(function), nranks);
+    return function < WEIR_COLL_COUNT
+               ? weiri_contract_bus_factor(weiri_contract_of(function), nranks)
+               : 1;
 }

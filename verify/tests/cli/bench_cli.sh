@@ -51,7 +51,7 @@ run ./bench_allreduce --version
 shows "--version prints the version" '^weir [0-9]'
 run ./bench_allreduce --help-env
 shows "--help-env lists the environment" WEIR_TIMEOUT_MS WEIR_ALGO
-for program in allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv; do
+for program in allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce gather scatter sendrecv; do
     run "./bench_$program" --list-algos
     status=1
     [ "$code" -eq 0 ] && [ "$(wc -l <"$scratch/out")" -ge 2 ] && status=0

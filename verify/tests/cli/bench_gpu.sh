@@ -9,7 +9,7 @@ bin=${O:-build}/tests
 [ -x "$bin/bench_allreduce_standin" ] || skip_all "GPU benchmarks" "not built; run make tests"
 
 fork_ranks "programs with a simulated GPU"
-for program in allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv; do
+for program in allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv gather scatter sendrecv; do
     run_ranks 3 "$bin/bench_${program}_standin" -b 8 -e 64K -f 16 -n 5 -w 1 -T 5
     ends "bench_$program on a simulated GPU gives correct results" 0
 done

@@ -6,7 +6,7 @@
 # Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "runs" "bench_allreduce is not built; run make"
-programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"
+programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce gather scatter sendrecv"
 csv=$scratch/a.csv
 
 fork_ranks "runs without --peer mpi"

@@ -38,7 +38,7 @@ in_csv() {
 }
 
 programs="allreduce broadcast alltoallv"
-! long_part "the other programs" || programs="$programs reduce_scatter reduce allgather alltoall sendrecv"
+! long_part "the other programs" || programs="$programs reduce_scatter reduce allgather alltoall gather scatter sendrecv"
 for program in $programs; do
     run ci/mpirun -np 2 "$bin/bench_${program}_standin" -b 1K -e 16K -f 16 -n 5 -G 4 -T 10 \
         --peer "$scratch/libnccl.so.2" --csv "$scratch/a.csv"

@@ -15,7 +15,7 @@ backend=${BACKEND:-host}
 [ -x ./bench_allreduce ] || skip_all "injection ($backend)" "bench_allreduce is not built; run make"
 # Open MPI waits a second before it kills what is left of a job that failed.
 export OMPI_MCA_odls_base_sigkill_timeout=0
-programs=${PROGRAMS:-allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv}
+programs=${PROGRAMS:-allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv gather scatter sendrecv}
 listed=$(./bench_allreduce --inject list)
 faults=${FAULTS:-$listed}
 np=${NP:-3} lanes=1 suffix='' deadline_s=2 limit_s=30

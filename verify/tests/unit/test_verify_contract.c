@@ -312,11 +312,11 @@ TEST(documentation_has_the_table_of_the_code)
 /* Verification is independent of the library, and so has its own idea of what collectives are. */
 TEST(validation_and_the_table_agree)
 {
-    for (int i = 0; i < WEIR_COLL_COUNT; i++) {
+    for (int i = 0; i < WEIRI_COLL_ROWS; i++) {
         const weiri_contract *contract = weiri_contract_of(i);
         const weirv_case c = {.collective = (weir_collective)i, .nranks = 3, .count = 5};
         assert_int_equal(weirv_is_reduction(c.collective), contract->reduces);
-        if (i == WEIR_COLL_ALLTOALLV) /* the lengths are in its counts */
+        if (i == WEIR_COLL_ALLTOALLV || i == WEIR_COLL_COUNT) /* lengths of counts; of nothing */
             continue;
         assert_int_equal(weirv_send_elements(&c), contract->in_has_blocks ? 15 : 5);
         assert_int_equal(weirv_recv_elements(&c), contract->out_has_blocks ? 15 : 5);
