@@ -22,8 +22,10 @@ NOT_RUN = ((r"^for i in", "six runs, which are prepared"), (r"bench_p2p -g", "an
            (r"torchrun|python program.py", "PyTorch or the Python package"), (r"ras_client", "a running job"),
            (r"all_reduce_perf|--backend cuda|--peer nccl", "GPUs and NCCL"), (r"^make |apt-get|pip |weir-mpirun", "an installation"))
 LONG = r"-e (4|8|16)M"  # commands for `make test-long` only
-# What may differ between two runs: (expression, its replacement).
-SAME = ((r"\S+ takes +[\d.]+x as long \[[^\]]*\]|no difference shown \[[^\]]*\]", "RATIO"),
+# What may differ between two runs, or two processors: (expression, its replacement).
+SAME = ((r"\b(?:weir )?(?:packet|fused)(?= \S+ us)|\bweir (?:packet|fused)\b", "ALGORITHM"), (r", (?:in|out), ALGORITHM", ", ALGORITHM"),
+        (r"\b(?:packet|fused) \d+(?: to \d+)? B", "ALGORITHM"),
+        (r"\S+ takes +[\d.]+x as long \[[^\]]*\]|no difference shown \[[^\]]*\]", "RATIO"),
         (r"(?<![\w.])-?\d+\.\d+(?:e[-+]\d+)?", "N"), (r"\b[\d,]+x?\d* iterations", "N iterations"),
         (r"\b(pid|process|call|took|of|worth) \d+", r"\1 N"), (r"\bexpected \d+, seen \d+", "expected N, seen N"),
         (r"got -?\d+, expected -?\d+", "got N, expected N"), (r"\b[0-9a-f]{16}\b", "ID"), (r"\(\d+,", "(N,"), (r"\b\d+%", "N%"),
