@@ -21,7 +21,7 @@
       "network interface of the TCP bootstrap and transport: names or prefixes (eth0,ib), "        \
       "excluded ones (^docker,lo), or exact names (=eth0)")                                        \
     X(NCCL_SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", "(none)",                                          \
-      "the same, if WEIR_SOCKET_IFNAME is not set")                                                \
+      "network interface, if WEIR_SOCKET_IFNAME is not set")                                       \
     X(SOCKET_STREAMS, "WEIR_SOCKET_STREAMS", "4",                                                  \
       "connections to each peer of the TCP transport, 1 to 8; with more than 64 ranks 1 is the "   \
       "default")                                                                                   \
@@ -42,7 +42,7 @@
     X(MASTER_PORT, "MASTER_PORT", "(none)", "the port of PyTorch's store, set by torchrun")        \
     X(SLURM_PROCID, "SLURM_PROCID", "(none)", "this rank, set by srun")                            \
     X(SLURM_STEP_NUM_TASKS, "SLURM_STEP_NUM_TASKS", "(none)", "the number of ranks, set by srun")  \
-    X(SLURM_NTASKS, "SLURM_NTASKS", "(none)", "the same, if SLURM_STEP_NUM_TASKS is not set")      \
+    X(SLURM_NTASKS, "SLURM_NTASKS", "(none)", "ranks, if SLURM_STEP_NUM_TASKS is not set")         \
     X(SLURM_STEP_NODELIST, "SLURM_STEP_NODELIST", "(none)",                                        \
       "the nodes of the ranks, the first with rank 0, set by srun")                                \
     X(SLURM_JOB_ID, "SLURM_JOB_ID", "(none)", "rank 0's port follows from it; set by Slurm")       \
