@@ -29,7 +29,7 @@ typedef struct bench_candidate bench_candidate;
 
 typedef struct bench_candidate_ops {
     /* NULL if the candidate can make this call, else the reason (static storage, or in the
-     * candidate). Local; the same on every rank. */
+     * candidate). Collective, because a peer in a file is tried; the same on every rank. */
     const char *(*refuses)(bench_candidate *self, const bench_operation *operation);
     /* Makes the operation current; also called before each timed block, because another candidate
      * may have run. operation must outlive its use. Local. */
@@ -50,6 +50,7 @@ struct bench_candidate {
     const bench_candidate_ops *ops;
     char name[64];      /* the CSV column contender: "weir", "mpi:openmpi-4.1.4" */
     char transport[16]; /* the CSV column transport; "": unknown */
+    char settings[256]; /* of a peer in a file: what it reports of itself */
     int peer;           /* 0: weir; 1: a peer library */
     int follows_table;  /* 1: of a vendor's library, with the table of --verify-nccl */
     int is_foreign;     /* 1: a plan or a kernel of a file, which no table lists */
@@ -90,6 +91,11 @@ weir_status bench_candidate_algo_open(bench_job *job, weir_algo *algo, const cha
                                       bench_candidate **candidate);
 /* MPI's own collective. Collective. */
 weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate);
+
+/* A peer in a file (weir/peer.h), which refuses every call with the reason if it cannot be used.
+ * Collective; agreed. */
+weir_status bench_candidate_file_open(bench_job *job, const bench_buffers *buffers,
+                                      const bench_peer *peer, bench_candidate **candidate);
 
 struct bench_vendor;
 /* 1 if this version of the library has the mode. Pure. */

@@ -109,6 +109,7 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
 {
     const size_t bytes = trial->row->shape.bytes;
     result->candidate = candidate->name;
+    result->settings = candidate->settings;
     result->plan_file = candidate->plan_file;
     result->transport = candidate->transport;
     result->peer = candidate->peer;

@@ -51,6 +51,11 @@ static int check_peers(char *problem)
 {
     for (int i = 0; i < control_options.npeers; i++) {
         bench_peer *peer = &control_options.peers[i];
+        if (peer->kind == BENCH_PEER_FILE)
+            return bench_refuse(problem,
+                                "--peer %s: %s does not; only the benchmarks of "
+                                "collectives measure peers in files",
+                                peer->text, program->name);
         if (peer->kind == BENCH_PEER_VENDOR && program->no_vendor)
             return bench_refuse(problem, "--peer %s: %s", peer->text, program->no_vendor);
         if (peer->kind == BENCH_PEER_VENDOR && !peer->path && strchr(peer->text, ':'))

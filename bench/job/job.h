@@ -39,8 +39,9 @@ typedef struct bench_job {
     const char *binding; /* who bound this rank: "launcher", "weir", "none"; on rank 0 then, who
                             bound all ranks, or "mixed" */
     char digest[17];     /* of the node's topology */
-    bench_note note;     /* see bench_job_note */
-    int timeout_ms;      /* deadline of every wait */
+    char peer_settings[512]; /* what peers in files report of themselves, with their names */
+    bench_note note;         /* see bench_job_note */
+    int timeout_ms;          /* deadline of every wait */
     bench_watch watch;
     bench_warnings warnings; /* on rank 0 */
 } bench_job;

@@ -99,7 +99,7 @@ static void csv_put_result(bench_record *f, const moe_output *out, const bench_m
     bench_record_leave(f, BENCH_COLUMN_LAST_RANK, BENCH_COLUMN_SKEW_US);
     bench_record_put_conditions(f, out->report->run,
                                 r->phase == MOE_PHASE_CHAIN ? "back-to-back" : "barrier-operation",
-                                r->candidate != &bench_moe_weir);
+                                r->candidate != &bench_moe_weir ? "" : NULL);
     bench_record_put_times(f, r->wrong ? NULL : &r->stats, gbs(rows_bytes, r->stats.median),
                            gbs(link_bytes, r->stats.median));
 }

@@ -152,9 +152,10 @@ static int check_build(const bench_options *options, char *problem)
         if (peer->needs & BENCH_PEER_NEEDS_GPU && !bench_gpu_built())
             return bench_refuse(
                 problem,
-                "--peer %s: this build has no CUDA; build with make CUDA=1, or under "
+                "--peer %s: %sthis build has no CUDA; build with make CUDA=1, or under "
                 "mpirun use --peer mpi",
-                peer->text);
+                peer->text,
+                peer->path ? "there is no peer of weir/peer.h, and for a vendor's library " : "");
     }
     return 0;
 }

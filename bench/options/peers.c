@@ -1,8 +1,14 @@
 /* The words of --peer: see peers.h. */
+#define _GNU_SOURCE /* memmem */
 #include "bench/options/peers.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { ALL_MODES = (1u << BENCH_NCCL_MODES) - 1 };
 
@@ -19,11 +25,42 @@ static const struct {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
+const char *bench_peer_mode(const char *text)
+{
+    const char *slash = strrchr(text, '/'), *colon = strchr(slash ? slash : text, ':');
+    return colon ? colon + 1 : "";
+}
+
+/* 1 if the file at the path, without its mode, names the symbol of weir/peer.h. It is not opened as
+ * a library, because libraries may crash then. */
+static int peer_is_file(const char *text)
+{
+    static const char symbol[] = "weir_peer_v1"; /* with its zero, as in a table of symbols */
+    const char *mode = bench_peer_mode(text);
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%.*s", (int)(strlen(text) - (*mode ? strlen(mode) + 1 : 0)), text);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    int is_file = 0;
+    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
+        const size_t bytes = (size_t)about.st_size;
+        void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        is_file = data != MAP_FAILED && memmem(data, bytes, symbol, sizeof symbol) != NULL;
+        if (data != MAP_FAILED)
+            munmap(data, bytes);
+    }
+    if (fd >= 0)
+        close(fd);
+    return is_file;
+}
+
 bench_peer bench_peer_of(const char *text)
 {
     for (int i = 0; i < ROWS; i++)
         if (strcmp(rows[i].word, text) == 0)
             return (bench_peer){text, NULL, rows[i].kind, rows[i].needs, rows[i].modes};
+    if (strchr(text, '/') && peer_is_file(text))
+        return (bench_peer){text, text, BENCH_PEER_FILE, 0, 0};
     if (strchr(text, '/'))
         return (bench_peer){text, text, BENCH_PEER_VENDOR, BENCH_PEER_NEEDS_GPU, ALL_MODES};
     return (bench_peer){.text = text};

@@ -246,7 +246,7 @@ static void write_iterations(FILE *out, const bench_options *o)
 
 /* How peers are measured, and with which settings: those of the user's environment and of the files
  * that NCCL reads. */
-static void write_peers(FILE *out)
+static void write_peers(FILE *out, const bench_job *job)
 {
     char settings[1024];
     fprintf(out, "# Peers are interleaved with weir (A B B A); [low, high] is the interval of "
@@ -255,6 +255,8 @@ static void write_peers(FILE *out)
         fprintf(out, "# Peers' settings, from the environment and NCCL's files: %s\n", settings);
     else
         fprintf(out, "# Peers' settings: their defaults; the environment has none\n");
+    if (*job->peer_settings)
+        fprintf(out, "# Settings that peers report:%s\n", job->peer_settings);
 }
 
 static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
@@ -276,7 +278,7 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
             o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
     if (o->npeers)
-        write_peers(out);
+        write_peers(out, job);
     if (rounds > 1)
         fprintf(out,
                 "# Rounds: the iterations of a size are divided into %d rounds, each on other "

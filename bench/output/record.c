@@ -93,12 +93,15 @@ void bench_record_put_run(bench_record *record, const bench_run *run)
 }
 
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
-                                 int is_peer)
+                                 const char *peer)
 {
     const bench_options *options = run->options;
     char settings[BENCH_SETTINGS_BYTES] = "";
-    if (is_peer)
+    if (peer) {
         bench_environment_of_peers(settings, sizeof settings);
+        const size_t used = strlen(settings);
+        snprintf(settings + used, sizeof settings - used, "%s%s", used && *peer ? " " : "", peer);
+    }
     bench_record_put(record, BENCH_COLUMN_BUFFERS,
                      options->buffers == BENCH_BUFFERS_PLAIN ? "unregistered" : "registered");
     bench_record_put(record, BENCH_COLUMN_MODE, mode);
@@ -245,6 +248,7 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
     bench_record_put_ceiling(record, figures->ceiling_pct);
     bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
     bench_record_put_lateness(record, &result->late);
-    bench_record_put_conditions(record, run, record_mode(run->options), result->peer);
+    bench_record_put_conditions(record, run, record_mode(run->options),
+                                result->peer ? result->settings : NULL);
     bench_record_end(record);
 }

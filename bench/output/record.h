@@ -47,9 +47,10 @@ void bench_record_put_run(bench_record *record, const bench_run *run);
 /* The same for a row about so many of the ranks. */
 void bench_record_put_run_of(bench_record *record, const bench_run *run, int nranks);
 /* Writes what else makes times of a candidate comparable: buffers, mode, graph, binding, cores and
- * settings. mode: how operations follow each other. is_peer: the settings of peers apply. */
+ * settings. mode: how operations follow each other. peer: NULL for
+ * weir; else what the peer reports of its settings, which follows those of the environment. */
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
-                                 int is_peer);
+                                 const char *peer);
 /* Writes times and bandwidths, median_us to busbw_gbs; stats NULL: they are unknown. */
 void bench_record_put_times(bench_record *record, const bench_stats *stats, double algbw_gbs,
                             double busbw_gbs);

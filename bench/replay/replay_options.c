@@ -105,11 +105,13 @@ static int check_together(const replay_options *o, char *problem)
         return bench_refuse(problem, "--backend cuda: this build has no CUDA backend; use "
                                      "--backend host");
     for (int i = 0; i < o->common.npeers; i++)
-        if (o->common.peers[i].kind == BENCH_PEER_UNKNOWN)
-            return bench_refuse(problem,
-                                "--peer %s: expected mpi, nccl, or a library's path (with "
-                                "a /)",
-                                o->common.peers[i].text);
+        if (o->common.peers[i].kind != BENCH_PEER_MPI &&
+            o->common.peers[i].kind != BENCH_PEER_VENDOR)
+            return bench_refuse(
+                problem,
+                "--peer %s: expected mpi, nccl, or a vendor's library by its path (with "
+                "a /)",
+                o->common.peers[i].text);
     return 0;
 }
 

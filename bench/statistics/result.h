@@ -36,6 +36,7 @@ typedef struct bench_figures {
 /* One candidate at one size in one placement. */
 typedef struct bench_result {
     const char *candidate, *transport; /* in the candidate's storage */
+    const char *settings;              /* likewise: of a peer in a file; else empty */
     const char *plan_file;             /* likewise: of a plan that is a candidate; else NULL */
     char algo[32];
     int peer;         /* 1: a peer; 0: weir */

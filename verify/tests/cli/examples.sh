@@ -47,6 +47,7 @@ declare -A prints=(
     [custom_algorithm.c]='2 ^rank [01]: gathered by "mine", 0 wrong$'
     [own_kernel.c]='4 ^rank [0-3]: "add_all" added 100000 numbers, 0 are wrong$'
     [moe_layer.c]='4 ^rank [0-3]: 0 wrong values$'
+    [peer.c]='1 ^# gathered:1\.0 +: '
     [plan.c]='2 ^rank [01]: 0 wrong elements$'
 )
 printed_as_expected() { # NAME

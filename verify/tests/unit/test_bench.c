@@ -784,6 +784,8 @@ TEST(peers_are_known_by_their_kind)
     assert_int_equal(nccl.needs, BENCH_PEER_NEEDS_GPU);
     assert_int_equal(path.needs, BENCH_PEER_NEEDS_GPU);
     assert_int_equal(bench_peer_of("nccl:").kind, BENCH_PEER_UNKNOWN);
+    assert_string_equal(bench_peer_mode("./a:b/peer.so:deep:er"), "deep:er");
+    assert_string_equal(bench_peer_mode("./a:b/peer.so"), "");
     assert_true(bench_peer_is_same(&mpi, &mpi));
     assert_true(bench_peer_is_same(&nccl, &mode));
     assert_false(bench_peer_is_same(&nccl, &path));

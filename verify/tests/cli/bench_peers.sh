@@ -1,0 +1,88 @@
+#!/bin/sh
+# Peers in files (--peer PATH.so[:MODE], weir/peer.h): a peer is measured and verified, and each fault
+# of a peer leaves it out with its reason while the others go on. Run from the repository's root.
+. verify/tests/support/bench_tap.inc
+export WEIR_BACKEND=host
+
+# peer NAME FILE FLAGS: builds a peer.
+peer() {
+    name=$1
+    file=$2
+    shift 2
+    ${CC:-cc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Ilib/include -shared -fPIC "$@" \
+        -o "$scratch/$name" "$file" || exit 3
+}
+peer faulty.so verify/tests/support/faulty_peer.c
+peer newer.so verify/tests/support/faulty_peer.c -DFAULTY_ABI=2
+peer gathered.so examples/peer.c
+
+# measure PEER OPTIONS: with the example as a second peer, at 1 and 2 KiB.
+measure() {
+    what=$1
+    shift
+    run ./bench_allreduce -g 2 -b 1K -e 2K -f 2 -n 5 -T 4 --peer "$scratch/$what" \
+        --peer "$scratch/gathered.so" --csv "$scratch/a.csv" "$@"
+}
+# rows NAME CANDIDATE VERIFY COUNT: the CSV has so many rows of it; those that pass have times.
+rows() {
+    check "$1" "$(awk -F, -v word="$2" -v verify="$3" -v count="$4" '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $at["contender"] == word && $at["verify"] == verify { n++; bad += (verify == "pass") != ($at["median_us"] != "") }
+        END { exit n != count || bad > 0 }' "$scratch/a.csv"; echo $?)"
+}
+says() {
+    check "$1" "$(grep -qF -e "$2" "$scratch/out" "$scratch/err"; echo $?)"
+}
+
+measure faulty.so
+ends "a peer in a file runs" 0
+rows "the peer is right and timed" faulty:1.2 pass 4
+rows "the example is right and timed" gathered:1.0 pass 4
+says "the header has the settings that the peer reports" \
+    '# Settings that peers report: faulty:1.2: FAULTY_DEPTH=3 (file);'
+check "rows of the peer have its settings, others do not" "$(awk -F, '
+    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    { bad += ($at["contender"] == "faulty:1.2") != ($at["settings"] ~ /FAULTY_DEPTH=3/) }
+    END { exit bad > 0 || NR < 2 }' "$scratch/a.csv"; echo $?)"
+
+# leaves_out MODE REASON [ROWS]: the peer has so many rows, and then the reason; the others go on.
+leaves_out() {
+    measure "faulty.so:$1"
+    ends "$1: the run goes on" 0
+    says "$1: the reason is named" "$2"
+    rows "$1: the peer has rows up to the fault" "faulty:1.2:$1" pass "${3:-0}"
+    rows "$1: weir goes on" weir pass 4
+    rows "$1: the other peer goes on" gathered:1.0 pass 4
+}
+leaves_out crash-create 'faulty:1.2:crash-create takes no part in float sum: crashes in create (Segmentation fault)'
+leaves_out crash-run 'crashes in allreduce of 512 elements (Segmentation fault)' 2
+leaves_out hang-run 'hangs in allreduce of 512 elements (no answer for 2 s)' 2
+leaves_out memory 'it needs 1 TB of memory'
+leaves_out fails 'no memory for 512 elements' 2
+if long_part "faults in other steps"; then
+    leaves_out crash-probe 'faulty.so:crash-probe takes no part in float sum: crashes in probe'
+    leaves_out hang-probe 'hangs in probe (no answer for 2 s)'
+    leaves_out hang-create 'hangs in create (no answer for 2 s)'
+    leaves_out exit-create 'ends its process in create (exit code 7)'
+    leaves_out absent 'there is no such device'
+    leaves_out unlike 'its ranks exchange unlike amounts'
+fi
+
+measure faulty.so:wrong
+ends "wrong data of a peer are an error" 1
+rows "rows with wrong data fail" faulty:1.2:wrong fail 4
+rows "weir goes on next to wrong data" weir pass 4
+measure faulty.so -d int32
+ends "a type that a peer lacks is no error" 0
+says "a type that a peer lacks is named" 'faulty:1.2 takes no part in int32 sum: it has only float'
+measure newer.so
+says "a peer of another ABI is named" 'its ABI is 2, this program'
+run ./bench_alltoallv -g 2 -b 1K -e 1K -n 5 --peer "$scratch/faulty.so"
+ends "a collective that a peer lacks is no error" 0
+says "a collective that a peer lacks is named" 'it has only allreduce'
+for program in bench_barrier bench_init; do
+    run ./$program -g 2 --peer "$scratch/faulty.so"
+    ends "$program refuses peers in files" 2
+    says "$program names the programs that have them" 'the benchmarks of collectives measure peers in files'
+done
+finish
