@@ -4,7 +4,7 @@
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
 LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
-	comm/gpu comm/internode comm/monitor chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe moe/cuda \
+	comm/gpu comm/internode comm/monitor chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo blocks moe moe/cuda \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 # The kit of all programs, which is in no library.
 KIT_DIRS := lib/programs

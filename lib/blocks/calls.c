@@ -1,0 +1,177 @@
+/* The public calls on blocks: arguments, and tags. */
+#include "blocks/blocks.h"
+
+#include "base/config.h"
+#include "base/error.h"
+#include <weir/device.h>
+
+#include <inttypes.h>
+
+/* ---------------------------------------------------------------- arguments */
+
+static weir_status check_dims(blocks_call *call)
+{
+    const weir_blocks_args *args = &call->args;
+    call->repetitions = 1;
+    if (args->ndims < 0 || args->ndims > WEIR_BLOCKS_DIMS_MAX)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: ndims is %d; at most %d dimensions are possible",
+                          call->function, args->ndims, WEIR_BLOCKS_DIMS_MAX);
+    for (int d = 0; d < args->ndims; d++)
+        if (!args->dims[d].count ||
+            __builtin_mul_overflow(call->repetitions, args->dims[d].count, &call->repetitions))
+            return weiri_fail(WEIR_ERR_INVALID,
+                              "%s: dims[%d].count is %" PRIu64
+                              "; it must be at least 1, and the product of all below 2^64",
+                              call->function, d, args->dims[d].count);
+    return WEIR_OK;
+}
+
+/* Checks that the peer can be reached, and that its pool and this rank's still exist. */
+static weir_status check_peer(const blocks_call *call)
+{
+    const weir_blocks *b = call->blocks;
+    const blocks_peer *peer = &b->peers[call->args.peer];
+    weir_comm *node = weiri_comm_node(b->comm);
+    const int place = weiri_comm_maps(b->comm, call->args.peer)
+                          ? weiri_comm_node_rank(b->comm, call->args.peer)
+                          : -1;
+    if (place < 0)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "%s: rank %d is on another node; blocks are copied within a node",
+                          call->function, call->args.peer);
+    if (weiri_comm_is_dead(node, place))
+        return weiri_fail(WEIR_ERR_PEER, "%s: the process of rank %d has ended", call->function,
+                          call->args.peer);
+    const uint64_t *generation = &node->peers[place].page->directory[peer->desc.region].generation;
+    if (peer->desc.generation && weir_load_acquire(generation) != peer->desc.generation)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: rank %d has freed its pool; it must call weir_blocks_free before",
+                          call->function, call->args.peer);
+    if (!peer->pool && peer->bytes && !node->reads_unregistered)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "%s: rank %d's pool is unregistered memory, which this system does not "
+                          "let peers access; allocate it with weir_mem_alloc",
+                          call->function, call->args.peer);
+    return WEIR_OK;
+}
+
+static weir_status call_resolve(blocks_call *call, const weir_blocks_args *given, int is_put)
+{
+    weir_blocks *b = call->blocks;
+    weir_blocks_args *args = &call->args;
+    if (!b || !given)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: blocks and args are required", call->function);
+    weir_status status = weiri_comm_admit(b->comm, call->function);
+    if (status == WEIR_OK)
+        status = weiri_config_read("weir_blocks_args", given, args, sizeof *args);
+    if (status != WEIR_OK)
+        return status;
+    if (args->peer < 0 || args->peer >= b->comm->nranks)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: peer is %d; ranks are 0 to %d", call->function,
+                          args->peer, b->comm->nranks - 1);
+    if (args->tag && (args->slot < 0 || args->slot >= b->slots))
+        return weiri_fail(WEIR_ERR_INVALID, "%s: slot is %d; slots are 0 to %d", call->function,
+                          args->slot, b->slots - 1);
+    if (args->count && !args->list)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: list is NULL, but count is %zu", call->function,
+                          args->count);
+    call->source = is_put ? b->comm->rank : args->peer;
+    call->destination = is_put ? args->peer : b->comm->rank;
+    call->words = args->block_bytes ? 2 : 3;
+    status = check_dims(call);
+    return status == WEIR_OK ? check_peer(call) : status;
+}
+
+static weir_status blocks_run(const char *function, weir_blocks *blocks,
+                              const weir_blocks_args *given, int is_put)
+{
+    blocks_call call = {.function = function, .blocks = blocks, .args = WEIR_BLOCKS_ARGS_INIT};
+    uint64_t bytes = 0;
+    weir_status status = call_resolve(&call, given, is_put);
+    if (status == WEIR_OK)
+        status = weiri_blocks_check(&call, &bytes);
+    if (status == WEIR_OK && bytes)
+        status = weiri_blocks_copy(&call, bytes);
+    if (status == WEIR_OK && call.args.tag) {
+        uint64_t *tags = blocks->peers[call.args.peer].tags;
+        const size_t first = (size_t)blocks->comm->rank * (size_t)blocks->slots;
+        weir_store_release(&tags[first + (size_t)call.args.slot], call.args.tag);
+    }
+    return status;
+}
+
+weir_status weir_blocks_put(weir_blocks *blocks, const weir_blocks_args *args)
+{
+    return blocks_run("weir_blocks_put", blocks, args, 1);
+}
+
+weir_status weir_blocks_get(weir_blocks *blocks, const weir_blocks_args *args)
+{
+    return blocks_run("weir_blocks_get", blocks, args, 0);
+}
+
+/* --------------------------------------------------------------------- tags */
+
+/* Returns the word of a slot; NULL if it is out of range. */
+static const uint64_t *tag_word(const weir_blocks *b, int source, int slot)
+{
+    if (!b || source < 0 || source >= b->comm->nranks || slot < 0 || slot >= b->slots)
+        return NULL;
+    return (uint64_t *)weir_mem_pointer(b->tags) + (size_t)source * (size_t)b->slots + (size_t)slot;
+}
+
+uint64_t weir_blocks_tag(const weir_blocks *blocks, int source, int slot)
+{
+    const uint64_t *word = tag_word(blocks, source, slot);
+    return word ? weir_load_acquire(word) : 0;
+}
+
+static weir_status wait_fail(const weir_blocks *b, int status, int source, int slot, uint64_t tag,
+                             uint64_t timeout_ns)
+{
+    const uint64_t seen = weir_blocks_tag(b, source, slot);
+    if (status == WEIR_ERR_ABORTED)
+        return weiri_comm_fail_aborted(b->comm, "weir_blocks_wait");
+    if (status == WEIR_ERR_PEER)
+        return weiri_fail(WEIR_ERR_PEER,
+                          "weir_blocks_wait: the process of rank %d has ended before it stored "
+                          "tag %" PRIu64 " in slot %d, which holds %" PRIu64,
+                          source, tag, slot, seen);
+    return weiri_fail(WEIR_ERR_TIMEOUT,
+                      "weir_blocks_wait: rank %d has not stored tag %" PRIu64
+                      " in slot %d within %" PRIu64 " ms; the slot holds %" PRIu64,
+                      source, tag, slot, timeout_ns / 1000000, seen);
+}
+
+/* Whether a source's process has ended. It may have stored its last tag before, so a wait polls
+ * once more. */
+static int source_is_dead(const weir_blocks *b, int source)
+{
+    return weiri_comm_maps(b->comm, source) &&
+           weiri_comm_is_dead(weiri_comm_node(b->comm), weiri_comm_node_rank(b->comm, source));
+}
+
+weir_status weir_blocks_wait(weir_blocks *blocks, int source, int slot, uint64_t tag,
+                             int timeout_ms)
+{
+    const uint64_t *word = tag_word(blocks, source, slot);
+    if (!word || timeout_ms < 0)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_blocks_wait: blocks is required, timeout_ms must not be negative, "
+                          "and source %d and slot %d must be in range",
+                          source, slot);
+    weir_status status = weiri_comm_admit(blocks->comm, "weir_blocks_wait");
+    weir_guard guard = blocks->comm->guard;
+    weir_waiter waiter = {0, 0};
+    if (timeout_ms)
+        guard.timeout_ns = (uint64_t)timeout_ms * 1000000;
+    while (status == WEIR_OK && weir_load_acquire(word) < tag) {
+        int step = weir_waiter_step(&waiter, &guard);
+        if ((step == WEIR_ERR_TIMEOUT || waiter.polls % WEIRI_POLLS_PER_LIFE_CHECK == 0) &&
+            source_is_dead(blocks, source))
+            step = WEIR_ERR_PEER;
+        if (step && weir_load_acquire(word) < tag)
+            return wait_fail(blocks, step, source, slot, tag, guard.timeout_ns);
+    }
+    return status;
+}

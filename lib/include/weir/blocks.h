@@ -1,0 +1,128 @@
+/*
+ * Transfers of many blocks: a call moves the blocks of a list, such as the pages of a KV cache,
+ * between two ranks. The conventions of weir.h apply.
+ *
+ * Each rank contributes a pool, registered memory of any kind, when the object is created. Blocks
+ * are named by their offsets from the beginning of the pools. One-sided: put copies from this
+ * rank's pool into a peer's, get from a peer's into this rank's, and the peer makes no call.
+ *
+ *     const uint64_t list[] = {0, 8192, 4096, 0};        two blocks: source, destination
+ *     args.list = list, args.count = 2, args.block_bytes = 4096;
+ *     args.peer = 1, args.slot = 3, args.tag = 17;
+ *     weir_blocks_put(blocks, &args);                    rank 0
+ *     weir_blocks_wait(blocks, 0, 3, 17, 1000);          rank 1: the blocks are there
+ *
+ * Lists. An entry consists of 2 words, its offsets in the source's and in the destination's pool,
+ * if block_bytes is set, else of 3, its offsets and its length; all in bytes. Any length and
+ * alignment is allowed; an entry of 3 words may be empty. dims repeat the list: entry e is copied
+ * once for each combination of indices i[d] < dims[d].count, with i[d] times the strides of each
+ * dimension added to its offsets. So a list of pages and one dimension of layers moves those pages
+ * of all layers, and one entry with dimensions is a strided block.
+ *
+ * Tags. Each rank has `slots` words for each source rank, which begin at 0. If tag is not 0, the
+ * call stores it in the peer's slot after all blocks have been copied, so a rank that has seen
+ * the tag reads the data of a put; after a get, the peer may write its blocks again. A slot holds
+ * the latest tag only, and waits are for a tag or a larger one: use increasing tags in a slot, and
+ * a slot for each stream of transfers that completes on its own.
+ *
+ * Errors name the entry. All entries are checked before the first byte is copied: if one exceeds a
+ * pool, or two have destinations that overlap, the call fails with WEIR_ERR_INVALID and changes
+ * nothing. Where peer is the calling rank, a destination that overlaps a source has undefined
+ * contents. A failed call stores no tag, and does not abort the communicator.
+ *
+ * Places. Ranks of one node with the host backend. Pools of weir_mem_alloc are copied directly.
+ * Pools of other memory (weir_mem_register) are copied by the kernel, where the system permits
+ * process_vm_readv between the ranks.
+ */
+#ifndef WEIR_BLOCKS_H
+#define WEIR_BLOCKS_H
+
+#include <weir/weir.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    WEIR_BLOCKS_DIMS_MAX = 4,
+    WEIR_BLOCKS_SLOTS_MAX = 1 << 20,
+};
+
+typedef struct weir_blocks weir_blocks;
+
+/* Configuration, equal on all ranks. Initialise it with WEIR_BLOCKS_CONFIG_INIT; size works as in
+ * weir_comm_config. */
+typedef struct weir_blocks_config {
+    size_t size; /* sizeof(weir_blocks_config), set by WEIR_BLOCKS_CONFIG_INIT */
+    int slots;   /* for each source rank, 8 bytes each; 1 to WEIR_BLOCKS_SLOTS_MAX; 0: 64 */
+} weir_blocks_config;
+
+#define WEIR_BLOCKS_CONFIG_INIT                                                                    \
+    {                                                                                              \
+        sizeof(weir_blocks_config), 0                                                              \
+    }
+
+/* Creates the object for the ranks of comm. Collective; all ranks get the same status. pool is
+ * memory that this rank has allocated or registered; its size may differ between ranks. config may
+ * be NULL for the defaults. Release with weir_blocks_free before pool and comm. WEIR_ERR_MISMATCH
+ * if slots differ between ranks; WEIR_ERR_UNSUPPORTED on the cuda backend. */
+WEIR_API weir_status weir_blocks_create(weir_comm *comm, weir_mem *pool,
+                                        const weir_blocks_config *config, weir_blocks **blocks);
+/* Releases the object. Collective; waits until every rank has called it, after which no peer uses
+ * the caller's pool. NULL is allowed. */
+WEIR_API void weir_blocks_free(weir_blocks *blocks);
+
+/* One dimension by which a list is repeated. Strides are in bytes. */
+typedef struct weir_blocks_dim {
+    uint64_t count; /* at least 1 */
+    uint64_t source_stride, destination_stride;
+} weir_blocks_dim;
+
+/* The arguments of a call. Initialise with WEIR_BLOCKS_ARGS_INIT. The list stays the caller's. */
+typedef struct weir_blocks_args {
+    size_t size;          /* sizeof(weir_blocks_args), set by the macro */
+    int peer;             /* a rank of this node, which may be the calling one */
+    int slot;             /* 0 to slots - 1; used if tag is not 0 */
+    uint64_t tag;         /* 0: none */
+    const uint64_t *list; /* count entries of 2 or 3 words; see "Lists" above */
+    size_t count;         /* of entries; 0: the call only stores the tag */
+    uint64_t block_bytes; /* length of every entry; 0: each entry has its own */
+    int ndims;            /* 0 to WEIR_BLOCKS_DIMS_MAX */
+    weir_blocks_dim dims[WEIR_BLOCKS_DIMS_MAX]; /* the first ndims are used; the last one varies
+                                                   fastest */
+} weir_blocks_args;
+
+#define WEIR_BLOCKS_ARGS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(weir_blocks_args), -1, 0, 0, NULL, 0, 0, 0,                                         \
+        {                                                                                          \
+            {                                                                                      \
+                0, 0, 0                                                                            \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+/* Copy the blocks of a list from this rank's pool to the peer's (put), or from the peer's to this
+ * rank's (get), and then store the tag. Local; block until all bytes are in place. WEIR_ERR_INVALID
+ * also if a pool's memory has been freed, or is not mapped over its whole length; then, and only
+ * then, blocks before the entry that the error line names may have been copied. WEIR_ERR_PEER if
+ * the peer's process has ended; WEIR_ERR_UNSUPPORTED if the peer is on another node, or its pool is
+ * unregistered memory that the system does not let this rank access. */
+WEIR_API weir_status weir_blocks_put(weir_blocks *blocks, const weir_blocks_args *args);
+WEIR_API weir_status weir_blocks_get(weir_blocks *blocks, const weir_blocks_args *args);
+
+/* Blocks until this rank's slot of a source rank holds the tag or a larger one. timeout_ms 0: the
+ * communicator's. WEIR_ERR_TIMEOUT leaves the communicator usable, and the error line has the tag
+ * that the slot holds; WEIR_ERR_PEER if the source's process has ended before; WEIR_ERR_ABORTED.
+ * Thread-safe, even during other calls on the object. */
+WEIR_API weir_status weir_blocks_wait(weir_blocks *blocks, int source, int slot, uint64_t tag,
+                                      int timeout_ms);
+/* Returns the tag that a slot holds, to be polled. Data of its put may be read. 0 for a source or
+ * slot out of range. Thread-safe. */
+WEIR_API uint64_t weir_blocks_tag(const weir_blocks *blocks, int source, int slot);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
