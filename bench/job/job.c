@@ -48,11 +48,20 @@ void bench_job_phase_bytes(bench_job *job, const char *phase, size_t bytes)
     weir_comm_note(job->comm, phase, 0);
 }
 
-static void print_failure(bench_job *job, const char *what)
+/* Completes the note about a failure: the library's text, or else that of the status. */
+static void complete_note(bench_job *job, weir_status status)
 {
+    if (!job->note.text[0])
+        bench_job_note(job, status, "%s", weir_last_error());
+    if (strcmp(job->note.text, "no error") == 0)
+        bench_job_note(job, status, "%s", weir_status_text(status));
     weiri_text_escape(job->note.text, sizeof job->note.text);
-    fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
-            job->note.text[0] ? job->note.text : weir_last_error());
+}
+
+static void print_failure(bench_job *job, weir_status status, const char *what)
+{
+    complete_note(job, status);
+    fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what, job->note.text);
     job->note.text[0] = '\0';
 }
 
@@ -184,7 +193,7 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
         /* Ranks that MPI has not joined have the same failure. */
         const int is_apart = job->launcher == BENCH_LAUNCHER_MPI && job->nranks == 0;
         if (!is_apart || bench_setup_claim_refusal(launch->rank == 0))
-            print_failure(job, "bootstrap");
+            print_failure(job, status, "bootstrap");
         bench_mpi_end(job->mpi);
         if (is_apart)
             bench_setup_hold_refusal();
@@ -247,15 +256,14 @@ static void count_local_ranks(bench_job *job, const rank_identity *all)
 static void find_local_ranks(bench_job *job)
 {
     rank_identity *all = calloc((size_t)job->nranks, sizeof *all);
-    rank_identity *mine = all ? &all[job->rank] : NULL;
-    job->local_nranks = 1;
+    if (!all)
+        bench_watch_give_up(&job->watch, job->comm, "no memory for the ranks' places");
+    rank_identity *mine = &all[job->rank];
     read_kernel(job->kernel, sizeof job->kernel);
-    if (mine) {
-        memcpy(mine->host, job->host, sizeof mine->host);
-        memcpy(mine->kernel, job->kernel, sizeof mine->kernel);
-        mine->cpus = hash_affinity();
-    }
-    if (!mine || weir_boot_allgather(job->boot, all, sizeof *all) != WEIR_OK)
+    memcpy(mine->host, job->host, sizeof mine->host);
+    memcpy(mine->kernel, job->kernel, sizeof mine->kernel);
+    mine->cpus = hash_affinity();
+    if (weir_boot_allgather(job->boot, all, sizeof *all) != WEIR_OK)
         bench_exchange_fail(job);
     job->local_nranks = 0;
     count_local_ranks(job, all);
@@ -436,10 +444,11 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
         bench_watch_give_up(&job->watch, job->comm, weir_last_error());
     }
     bench_job_phase(job, what, 0);
-    snprintf(why, sizeof why, "%s",
-             !is_abort(mine)     ? ""
-             : job->note.text[0] ? job->note.text
-                                 : weir_last_error());
+    if (mine != WEIR_OK)
+        complete_note(job, mine);
+    snprintf(why, sizeof why, "%s", is_abort(mine) ? job->note.text : "");
+    if (mine != WEIR_OK)
+        bench_watch_failed(&job->watch, job->note.text);
     job->values[job->rank] = mine;
     if (weir_boot_allgather(job->boot, job->values, sizeof *job->values) != WEIR_OK)
         leave_broken_job(job, why);
@@ -452,7 +461,7 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
     if (agreed != WEIR_OK)
         bench_watch_agree_end(&job->watch);
     if (agreed != WEIR_OK && prints)
-        print_failure(job, what);
+        print_failure(job, mine, what);
     return agreed;
 }
 

@@ -50,8 +50,18 @@ static void leave_if_stopped(const bench_watch *watch)
     _exit(EXIT_DEADLINE);
 }
 
+void bench_watch_failed(bench_watch *watch, const char *text)
+{
+    atomic_store(&watch->failure, text);
+}
+
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
+    const char *failure = atomic_load(&watch->failure);
+    if (failure && !*failure)
+        failure = NULL;
+    if (comm && failure)
+        fprintf(stderr, "%s: rank %d: %s\n", watch->program, watch->rank, failure);
     if (comm) {
         weir_comm_abort(comm);
         weir_comm_report_once(comm, STDERR_FILENO);
@@ -59,7 +69,7 @@ _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, co
     }
     atomic_store(&watch_gives_up, 1);
     leave_if_stopped(watch);
-    bench_setup_report(watch, phase_of(watch), why);
+    bench_setup_report(watch, phase_of(watch), failure ? failure : why);
     _exit(EXIT_DEADLINE);
 }
 

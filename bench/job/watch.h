@@ -26,8 +26,9 @@ typedef struct bench_watch {
     atomic_uint_fast64_t ticks;      /* how often the thread has looked */
     atomic_uint_fast64_t stopped_ms; /* of a long stop of the process; 0: there was none */
     _Atomic(const char *) phase;
-    pthread_mutex_t mutex; /* protects comm */
-    weir_comm *comm;       /* NULL before it is created and after it is destroyed */
+    pthread_mutex_t mutex;         /* protects comm */
+    weir_comm *comm;               /* NULL before it is created and after it is destroyed */
+    _Atomic(const char *) failure; /* of this rank, which the others may not know; NULL: none */
 } bench_watch;
 
 /* Starts the thread. rank, nranks: what the launcher's variables say. Call it before MPI_Init, so
@@ -43,6 +44,9 @@ void bench_watch_comm(bench_watch *watch, weir_comm *comm);
 /* Says that all ranks end by agreement, after an error or with the work done: if the launcher then
  * terminates the job, no rank is lost. Local. */
 void bench_watch_agree_end(bench_watch *watch);
+/* Says that this rank has failed, and waits for the others to agree to end: if they do not, the
+ * report has this text, which must stay valid. Local. */
+void bench_watch_failed(bench_watch *watch, const char *text);
 /* Reports progress: the rank enters a phase (static storage). allowed_ms: time beyond the deadline
  * that the phase may take. Local; a few instructions. */
 static inline void bench_watch_step(bench_watch *watch, const char *phase, uint64_t allowed_ms)

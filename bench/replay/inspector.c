@@ -3,6 +3,7 @@
  * for each call, in the order in which a communicator's calls ended. It has bytes, but neither
  * types, operations nor roots. From v4.1 on, dump_stats counts the calls that Inspector lost.
  */
+#include "base/error.h"
 #include "bench/replay/json.h"
 #include "bench/replay/seats.h"
 
@@ -230,7 +231,7 @@ static weir_status inspector_read(replay_reader *reader, replay_source *source)
     weir_status status = replay_json_open(&json, source);
     size_t *before = calloc(REPLAY_RANKS_MAX, sizeof *before);
     if (status == WEIR_OK && !before)
-        status = WEIR_ERR_NO_MEMORY;
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the calls of ranks");
     for (int i = 0; before && i < REPLAY_RANKS_MAX; i++)
         before[i] = reader->trace->ranks[i].count;
     while (status == WEIR_OK && replay_json_next(&json) == REPLAY_JSON_OBJECT) {

@@ -4,6 +4,7 @@
  * have times in microseconds, in newer versions since baseTimeNanoseconds. Events stand thread by
  * thread, so that only their times give the order of calls.
  */
+#include "base/error.h"
 #include "bench/replay/json.h"
 #include "bench/replay/torch.h"
 
@@ -192,18 +193,19 @@ static weir_status kineto_read(replay_reader *reader, replay_source *source)
 {
     kineto_file file = {.reader = reader, .rank = -1};
     kineto_event *event = malloc(sizeof *event);
+    if (!event)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an event");
     weir_status status = replay_torch_begin(reader, &file.torch);
-    if (status == WEIR_OK && event)
+    if (status == WEIR_OK)
         status = replay_json_open(&file.json, source);
-    if (status == WEIR_OK && event)
+    if (status == WEIR_OK)
         status = kineto_top(&file, event);
     reader->trace->is_cut |= file.json.fault != NULL;
     if (status == WEIR_OK && file.json.fault)
         replay_note(reader, file.json.line, "%s: what follows is left out", file.json.fault);
     if (status == WEIR_OK)
         status = replay_torch_end(file.torch, file.rank);
-    if (event)
-        replay_json_close(&file.json);
+    replay_json_close(&file.json);
     free(event);
     return status;
 }

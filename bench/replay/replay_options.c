@@ -1,6 +1,7 @@
 /* The option table of bench_replay, and its parser: see replay_options.h. */
 #include "bench/replay/replay_options.h"
 
+#include "base/error.h"
 #include "bench/gpu/gpu.h"
 #include "bench/options/option_values.h"
 #include "bench/options/peers.h"
@@ -84,7 +85,7 @@ static weir_status take_words(int argc, char **argv, replay_options *o)
     int is_files_only = 0;
     o->files = malloc((size_t)argc * sizeof *o->files);
     if (!o->files)
-        return WEIR_ERR_NO_MEMORY;
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the names of files");
     for (int i = 1; i < argc && status == WEIR_OK; i++) {
         if (!is_files_only && !strcmp(argv[i], "--"))
             is_files_only = 1;

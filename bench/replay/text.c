@@ -26,6 +26,11 @@ typedef struct text_line {
 
 #define BAD(line, ...) replay_fail((line)->reader, WEIR_ERR_INVALID, (line)->number, __VA_ARGS__)
 
+static weir_status text_no_memory(const text_line *line)
+{
+    return replay_fail(line->reader, WEIR_ERR_NO_MEMORY, line->number, "no memory");
+}
+
 /* A call's line begins with a time and a rank. */
 static int is_call(const char *line)
 {
@@ -85,8 +90,8 @@ static weir_status comm_read(text_line *line)
     int *ranks = malloc(REPLAY_RANKS_MAX * sizeof *ranks);
     uint32_t comm = 0;
     int count = line->count == 3 && ranks ? ranks_read(line->words[2], ranks) : -1;
-    weir_status status = WEIR_OK;
-    if (count < 0)
+    weir_status status = ranks ? WEIR_OK : text_no_memory(line);
+    if (ranks && count < 0)
         status = BAD(line, "expected: comm NAME RANKS, with ranks such as 0-3,8");
     if (status == WEIR_OK)
         status = replay_add_comm(line->reader, line->number, line->words[1], count, &comm);
@@ -151,9 +156,9 @@ static weir_status call_splits(text_line *line, const char *sent, const char *re
 {
     const int nranks = line->reader->trace->comms[call->comm].nranks;
     uint64_t *splits = malloc(2 * (size_t)nranks * sizeof *splits);
-    weir_status status = WEIR_OK;
-    if (!splits || !sent || splits_read(sent, nranks, splits) != 0 || *sent == '?' ||
-        splits_read(received ? received : "?", nranks, splits + nranks) != 0)
+    weir_status status = splits ? WEIR_OK : text_no_memory(line);
+    if (splits && (!sent || splits_read(sent, nranks, splits) != 0 || *sent == '?' ||
+                   splits_read(received ? received : "?", nranks, splits + nranks) != 0))
         status = BAD(line,
                      "alltoallv: expected sent=N,N,... with %d numbers of elements, and "
                      "received= the like or ?",

@@ -40,6 +40,9 @@ XPMEM_STANDIN := $(O)/tests/libxpmem.so.0
 # Benchmarks that use a simulated GPU, for the tests.
 STANDINS := $(if $(BENCHES),$(patsubst bench/%.c,$(O)/tests/%_standin,$(BENCH_MAIN)))
 STANDIN_OBJ := $(SUPPORT)/gpu_standin.o
+# Programs in which any allocation or system call can be made to fail.
+FAILING_PROGRAMS := $(addprefix $(O)/tests/failing/,$(if $(BENCHES),bench_allreduce bench_alltoallv bench_moe bench_replay) \
+	weir-plan $(notdir $(READERS)))
 # A benchmark with a GPU for which the build has no kernels.
 OLD_GPU := $(if $(and $(BENCHES),$(HAVE_CUDA)),$(O)/tests/bench_allreduce_old_gpu)
 SOAKS := $(if $(BENCHES),$(O)/tests/soak $(O)/tests/soak_standin)
@@ -64,7 +67,7 @@ SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy 
 	weir_broadcast weiri_coll_run
 
 # ---------------------------------------------------------------- building
-tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(OLD_GPU) $(SOAKS) $(SIM) $(HOST_SIM) $(XPMEM_STANDIN)
+tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(OLD_GPU) $(SOAKS) $(FAILING_PROGRAMS) $(SIM) $(HOST_SIM) $(XPMEM_STANDIN)
 
 # Tests are compiled in less than half the time; what they test keeps its flags. Those whose own loops
 # run long are optimized a little.
@@ -80,7 +83,7 @@ $(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
 ifeq ($(BUILD),release)
 TEST_LINKER := $(if $(call have,ld.gold),-fuse-ld=gold)
 endif
-$(TESTS) $(BY_HAND) $(STANDINS) $(OLD_GPU) $(SOAKS) $(MESH): WEIR_LDFLAGS += $(TEST_LINKER)
+$(TESTS) $(BY_HAND) $(STANDINS) $(OLD_GPU) $(SOAKS) $(MESH) $(FAILING_PROGRAMS): WEIR_LDFLAGS += $(TEST_LINKER)
 
 # Benchmarks with another GPU than the machine's.
 STANDIN_PARTS := $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_PARTS))
@@ -125,8 +128,17 @@ $(HOOKED_OBJ): $(O)/hooked/%.o: %.c $(HOST_SIM_DIR)/hooks.h $(RULES) $(O)/flags.
 FAILING := malloc calloc realloc strdup posix_memalign aligned_alloc free mmap memfd_create open fopen socket socketpair bind listen accept4 \
 	connect getsockname setsockopt getsockopt pipe2 fcntl eventfd epoll_create1 epoll_ctl epoll_wait timerfd_create poll read write recv send \
 	recvmsg sendmsg ftruncate posix_fallocate fstat pthread_create process_vm_readv syscall
-$(O)/tests/test_failing_calls: $(call obj,verify/tests/support/failing_calls.c)
-$(O)/tests/test_failing_calls: WEIR_LDFLAGS += $(addprefix -Wl$(COMMA)--wrap=,$(FAILING))
+FAILING_OBJ := $(call obj,verify/tests/support/failing_calls.c)
+$(O)/tests/test_failing_calls: $(FAILING_OBJ)
+$(O)/tests/test_failing_calls $(FAILING_PROGRAMS): WEIR_LDFLAGS += $(addprefix -Wl$(COMMA)--wrap=,$(FAILING))
+# The same of programs.
+FAILING_OBJ += $(call obj,verify/tests/support/failing_program.c)
+$(O)/tests/failing/bench_%: $(O)/obj/bench/bench_%.o $(FAILING_OBJ) $(BENCH_PARTS)
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
+$(O)/tests/failing/weir-plan: $(call obj,$(PLAN_MAIN)) $(FAILING_OBJ) $(O)/programs.a $(O)/libweir.a
+	$(call link,$(CC))
+$(O)/tests/failing/weir-%: $(O)/obj/results/cli/weir_%.o $(FAILING_OBJ) $(RESULTS_OBJ) $(O)/programs.a $(O)/libweir.a
+	$(call link,$(CC),$(GSL_LIBS) $(SQLITE_LIBS))
 
 $(O)/tests/test_late_ranks: $(LATE_OBJ)
 $(LATE_OBJ): OPT := -O1 $(filter-out -O%,$(OPT))
@@ -214,7 +226,7 @@ test-rdma: check ## the tests in a virtual machine with soft-RoCE (ci/rdma-vm)
 # Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
 # for deadlines and processes half of their time.
 BESIDE := rdma.sh test_xpmem* hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh nccl.sh install.sh test_boot* gpu_test_* mpi_verify.sh mpi_pairs.sh internode.sh internode_delays.sh make.sh bench_*.sh \
-	nightly.sh hosts.sh examples.sh lint.sh man.sh mpis.sh mutation.sh test_late_ranks test_failing_calls test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
+	nightly.sh hosts.sh examples.sh lint.sh man.sh mpis.sh mutation.sh test_late_ranks test_failing_calls failing_programs.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
 	weir_plan*.sh weir_report.sh report_page.sh plot.sh nccl_calls.sh guides.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for

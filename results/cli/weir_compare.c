@@ -347,7 +347,6 @@ static int compare(const settings *s)
         status = report.exit_code = outcome(s, &report);
         failed = print_all(s, &report);
     }
-    results_comparison_free(&made);
     results_set_free(&a);
     results_set_free(&b);
     return status ? status : failed;

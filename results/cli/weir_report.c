@@ -166,7 +166,6 @@ static void material_free(material *m)
     results_manifest_free(&m->manifest_a);
     results_manifest_free(&m->manifest_b);
     results_machine_free(&m->machine);
-    results_comparison_free(&m->comparison);
     results_set_free(&m->a);
     results_set_free(&m->b);
     results_set_free(&m->nights);

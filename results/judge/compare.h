@@ -87,13 +87,11 @@ results_rules results_rules_default(void);
 
 /* Puts rows of the same measurement into pairs. Problems (duplicates, ambiguous candidates) are
  * reported in the set that has them. Returns 0; or -1, reported in b, if the sides have several
- * candidates and none in common. Call results_comparison_free in either case. The comparison's text
- * is memory of b. */
+ * candidates and none in common. The comparison is memory of b. */
 int results_match(results_set *a, results_set *b, const results_rules *rules,
                   results_comparison *made);
 /* Computes ratios and verdicts. Deterministic. */
 void results_judge(results_comparison *made, const results_rules *rules);
-void results_comparison_free(results_comparison *made);
 
 const char *results_verdict_name(results_verdict verdict);
 /* The word for people: between different candidates or tools (cross) nothing improved or regressed,

@@ -316,18 +316,15 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static size_t count_starts(const results_set *set)
+static size_t count_starts(results_set *set)
 {
     size_t starts = 0;
-    const char **runs = malloc((set->count + 1) * sizeof *runs);
-    if (!runs)
-        return 0;
+    const char **runs = results_keep(set, set->count * sizeof *runs);
     for (size_t i = 0; i < set->count; i++)
         runs[i] = set->rows[i].text[RESULTS_RUN_ID];
     qsort(runs, set->count, sizeof *runs, by_text);
     for (size_t i = 0; i < set->count; i++)
         starts += i == 0 || strcmp(runs[i], runs[i - 1]) != 0;
-    free(runs);
     return starts;
 }
 
@@ -346,24 +343,15 @@ int results_match(results_set *a, results_set *b, const results_rules *rules,
     m.relaxed = made->cross || has_foreign(a) || has_foreign(b);
     m.by_backend = !m.relaxed || (states(a, RESULTS_BACKEND) && states(b, RESULTS_BACKEND));
     m.by_conditions = states(a, RESULTS_MODE) && states(b, RESULTS_MODE);
-    size_t most = a->count + b->count + 1;
-    m.entries = malloc(most * sizeof *m.entries);
-    made->pairs = malloc(most * sizeof *made->pairs);
-    if (m.entries && made->pairs) {
-        add_entries(&m, a, 0);
-        add_entries(&m, b, 1);
-        qsort(m.entries, m.count, sizeof *m.entries, by_key_and_run);
-        if (!made->cross)
-            split_by_algo(&m);
-        make_pairs(&m);
-        results_differences_find(a, b, made);
-    }
-    free(m.entries);
-    return made->pairs ? 0 : -1;
-}
-
-void results_comparison_free(results_comparison *made)
-{
-    free(made->pairs);
-    *made = (results_comparison){.count = 0};
+    const size_t most = a->count + b->count;
+    m.entries = results_keep(b, most * sizeof *m.entries);
+    made->pairs = results_keep(b, most * sizeof *made->pairs);
+    add_entries(&m, a, 0);
+    add_entries(&m, b, 1);
+    qsort(m.entries, m.count, sizeof *m.entries, by_key_and_run);
+    if (!made->cross)
+        split_by_algo(&m);
+    make_pairs(&m);
+    results_differences_find(a, b, made);
+    return 0;
 }

@@ -354,9 +354,9 @@ results_spread results_noise_spread(results_noise *noise, results_design design,
             return noise->tables[i].spread;
     results_spread spread = make_spread(noise, design, freedom);
     table *tables = realloc(noise->tables, (noise->count + 1) * sizeof *tables);
-    if (tables) {
-        noise->tables = tables;
-        tables[noise->count++] = (table){design, freedom, spread};
-    }
+    if (!tables)
+        results_no_memory();
+    noise->tables = tables;
+    tables[noise->count++] = (table){design, freedom, spread};
     return spread;
 }

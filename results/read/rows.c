@@ -32,7 +32,7 @@ void results_set_free(results_set *set)
     *set = (results_set){0};
 }
 
-static void no_memory(void)
+void results_no_memory(void)
 {
     fprintf(stderr, "weir: out of memory; give fewer results at once\n");
     exit(3);
@@ -46,7 +46,7 @@ void *results_keep(results_set *set, size_t bytes)
         size_t room = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
         block = malloc(sizeof *block + room);
         if (!block)
-            no_memory();
+            results_no_memory();
         *block = (results_block){.next = set->blocks, .bytes = room};
         set->blocks = block;
     }
@@ -365,7 +365,7 @@ int results_add(results_set *set, results_row *row)
         size_t room = set->room ? 2 * set->room : 256;
         results_row *rows = realloc(set->rows, room * sizeof *rows);
         if (!rows)
-            no_memory();
+            results_no_memory();
         set->rows = rows;
         set->room = room;
     }

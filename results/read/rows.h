@@ -75,6 +75,8 @@ void results_set_free(results_set *set);
 
 /* Memory with the lifetime of the set. Ends the program with exit code 3 if there is none. */
 void *results_keep(results_set *set, size_t bytes);
+/* Ends the program with code 3 and a message. */
+_Noreturn void results_no_memory(void);
 char *results_keep_text(results_set *set, const char *text, size_t length);
 char *results_keep_printed(results_set *set, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -94,10 +94,10 @@ weir_status command_cost(const settings *chosen)
     weir_status status = weir_plan_read(chosen->words[0], &plan);
     if (status == WEIR_OK)
         status = plan_cli_simulate(chosen, plan, &found);
-    if (status == WEIR_OK) {
-        weiri_plan_cost_print(plan, &found, stdout);
+    if (status == WEIR_OK)
+        status = weiri_plan_cost_print(plan, &found, stdout);
+    if (status == WEIR_OK)
         status = plan_cli_print_rejection(plan, &found);
-    }
     weiri_plan_cost_free(&found);
     weir_plan_free(plan);
     return status;

@@ -190,25 +190,26 @@ static void plan_show_free_entries(entry *entries, uint32_t count)
 }
 
 /* Prints the heading "what 0..3 7:" of all entries with the same text as entry `first`, and marks
- * them as shown. */
-static void plan_show_same_entries(entry *entries, uint32_t count, uint32_t first, const char *what,
-                                   FILE *to)
+ * them as shown. Returns 0 without memory. */
+static int plan_show_same_entries(entry *entries, uint32_t count, uint32_t first, const char *what,
+                                  FILE *to)
 {
     uint32_t *ids = malloc(count * sizeof *ids), equal = 0;
+    if (!ids)
+        return 0;
     for (uint32_t i = first; i < count; i++)
         if (strcmp(entries[i].text, entries[first].text) == 0) {
             entries[i].shown = 1;
-            if (ids)
-                ids[equal++] = entries[i].id;
+            ids[equal++] = entries[i].id;
         }
     fprintf(to, "%s%s ", what, equal > 1 ? "s" : "");
-    if (ids)
-        weiri_plan_show_ids(ids, equal, to);
+    weiri_plan_show_ids(ids, equal, to);
     free(ids);
     for (uint32_t i = first, said = 0; i < count; i++)
         if (entries[i].part >= 0 && strcmp(entries[i].text, entries[first].text) == 0)
             fprintf(to, said++ ? " %d" : ", parts %d", entries[i].part);
     fputs(":\n", to);
+    return 1;
 }
 
 static int plan_show_blocks(const weir_plan *plan, int rank, FILE *to)
@@ -224,7 +225,7 @@ static int plan_show_blocks(const weir_plan *plan, int rank, FILE *to)
     }
     for (uint32_t i = 0; i < gpu->nblocks && made; i++)
         if (!blocks[i].shown) {
-            plan_show_same_entries(blocks, gpu->nblocks, i, "  thread block", to);
+            made = plan_show_same_entries(blocks, gpu->nblocks, i, "  thread block", to);
             fputs(blocks[i].text, to);
         }
     plan_show_free_entries(blocks, gpu->nblocks);
@@ -293,7 +294,7 @@ static weir_status plan_show_ranks(const weir_plan *plan, int only, FILE *to)
     for (uint32_t i = 0; i < count && made; i++)
         if (!ranks[i].shown) {
             fputc('\n', to);
-            plan_show_same_entries(ranks, count, i, "rank", to);
+            made = plan_show_same_entries(ranks, count, i, "rank", to);
             fputs(ranks[i].text, to);
         }
     plan_show_free_entries(ranks, count);

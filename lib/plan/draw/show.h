@@ -35,8 +35,8 @@ void weiri_plan_show_op(const weir_plan *plan, int rank, const weiri_plan_op *op
 /* Prints an ascending list of ranks or thread blocks with ranges, such as 0..3 7. */
 void weiri_plan_show_ids(const uint32_t *ids, uint32_t count, FILE *to);
 
-/* Prints an estimate: the time and its bounds, the links, the critical path. */
-void weiri_plan_cost_print(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to);
+/* Prints an estimate: the time and its bounds, the links, the critical path. WEIR_ERR_NO_MEMORY. */
+weir_status weiri_plan_cost_print(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to);
 
 /*
  * Draws a simulated plan (cost.h) as SVG: a timeline from left to right with a lane for each thread

@@ -1,6 +1,7 @@
 /* Prints an estimate as text. */
 #include "plan/draw/show.h"
 
+#include "base/error.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -85,13 +86,15 @@ static void plan_print_step(const weir_plan *plan, const weiri_plan_step *step, 
     fputc('\n', to);
 }
 
-static void plan_print_path(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
+static weir_status plan_print_path(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
 {
     enum { ENDS = 20 }; /* steps printed at each end of a long path */
     uint32_t count;
     int64_t *path = weiri_plan_critical_path(cost, &count);
     double moving = 0, under_way = 0, before = cost->model.launch_us;
-    for (uint32_t i = 0; path && i < count; i++) {
+    if (!path)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for the critical path", plan->file);
+    for (uint32_t i = 0; i < count; i++) {
         const weiri_plan_step *step = &cost->steps[path[i]];
         moving += step->ended_us - step->began_us;
         under_way += step->began_us - before;
@@ -101,7 +104,7 @@ static void plan_print_path(const weir_plan *plan, const weiri_plan_cost *cost, 
             "critical path  %u operations take %.2f us, signals and packets between them %.2f "
             "us, the launch %.2f us\n     from us      to us\n",
             count, moving, under_way + cost->total_us - before, cost->model.launch_us);
-    for (uint32_t i = 0; path && i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (count > 2 * ENDS && i == ENDS) {
             fprintf(to, "                       ... %u more\n", count - 2 * ENDS);
             i = count - ENDS;
@@ -109,6 +112,7 @@ static void plan_print_path(const weir_plan *plan, const weiri_plan_cost *cost, 
         plan_print_step(plan, &cost->steps[path[i]], to);
     }
     free(path);
+    return WEIR_OK;
 }
 
 /* ------------------------------------------------------------------------ links */
@@ -137,9 +141,9 @@ static void plan_print_loads(const weiri_plan_cost *cost, FILE *to)
     }
 }
 
-void weiri_plan_cost_print(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
+weir_status weiri_plan_cost_print(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
 {
     plan_print_time(plan, cost, to);
     plan_print_loads(cost, to);
-    plan_print_path(plan, cost, to);
+    return plan_print_path(plan, cost, to);
 }

@@ -1,10 +1,11 @@
 /*
  * Every allocation and every system call of a rank fails once, is interrupted, or is cut short,
- * while ranks create a communicator, call collectives, split, exchange memory, run a plan and
- * expert parallelism, and destroy everything. The rank must end with an error whose text has the
- * cause, or carry on with right data; the others must end, too. No rank may crash, hang, have wrong
- * data, or leave memory or descriptors behind. Interrupted and short calls must not be noticed. A
- * short run takes a sample of the calls; `test_failing_calls FUNCTION NUMBER JOB RANK` takes one.
+ * while ranks create a communicator, call collectives, split, exchange memory, run a plan, expert
+ * parallelism and channels, and destroy everything. The rank must end with an error whose text has
+ * the cause, or carry on with right data; the others must end, too. No rank may crash, hang, have
+ * wrong data, or leave memory or descriptors behind. Interrupted and short calls must not be
+ * noticed. A short run takes a sample of the calls; `test_failing_calls FUNCTION NUMBER JOB RANK`
+ * takes one.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/failing_calls.h"
@@ -14,6 +15,7 @@
 #include "plan/examples/examples.h"
 #include <weir/moe.h>
 #include <weir/plan.h>
+#include <weir/port_device.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,8 +56,20 @@ static const job *current;
 
 /* ------------------------------------------------------------- what ranks do */
 
+/* Channels of two ranks to each other. */
+typedef struct channels {
+    weir_conn *conn;
+    weir_sem *sem, *port_sem;
+    weir_mem *mem, *peer_mem;
+    weir_memchan *memchan;
+    weir_switchchan *switchchan;
+    weir_proxy *proxy;
+    weir_portchan *port;
+} channels;
+
 typedef struct objects {
     weir_boot *boot;
+    channels channels;
     weir_comm *comm, *part;
     weir_mem *mem, *mems[8];
     weir_executor *executor;
@@ -170,6 +184,75 @@ static weir_status use_moe(objects *o)
     return status;
 }
 
+static weir_status open_port(weir_comm *comm, channels *c)
+{
+    weir_status status = weir_sem_create(c->conn, &c->port_sem);
+    if (status == WEIR_OK)
+        status = weir_proxy_create(comm, NULL, &c->proxy);
+    if (status == WEIR_OK)
+        status = weir_proxy_start(c->proxy);
+    return status == WEIR_OK
+               ? weir_portchan_create(c->proxy, c->port_sem, c->peer_mem, c->mem, &c->port)
+               : status;
+}
+
+static weir_status open_mapped(weir_comm *comm, channels *c)
+{
+    weir_mem *both[2] = {c->mem, c->peer_mem};
+    weir_status status = weir_sem_create(c->conn, &c->sem);
+    if (status == WEIR_OK)
+        status = weir_memchan_create(c->sem, c->peer_mem, c->mem, NULL, &c->memchan);
+    return status == WEIR_OK ? weir_switchchan_create(comm, both, 2, &c->switchchan) : status;
+}
+
+static weir_status open_channels(weir_comm *comm, int peer, channels *c)
+{
+    weir_status status = weir_connect(comm, peer, 3, WEIR_TRANSPORT_AUTO, &c->conn);
+    if (status == WEIR_OK)
+        status = weir_mem_alloc(comm, 8192, &c->mem);
+    if (status == WEIR_OK)
+        status = weir_mem_send(comm, c->mem, peer, 3);
+    if (status == WEIR_OK)
+        status = weir_mem_recv(comm, peer, 3, &c->peer_mem);
+    if (status == WEIR_OK)
+        status = open_port(comm, c);
+    return status == WEIR_OK && weir_comm_nnodes(comm) == 1 ? open_mapped(comm, c) : status;
+}
+
+/* Each end puts a page over its port and reads the other's. Calls of a port leave no text: the
+ * proxy has the cause, or a barrier of the communicator, which has then been aborted. */
+static weir_status use_channels(objects *o)
+{
+    channels *c = &o->channels;
+    const int peer = 1 - weir_comm_rank(o->comm);
+    weir_status status = open_channels(o->comm, peer, c);
+    if (status != WEIR_OK)
+        return status;
+    unsigned char *own = weir_mem_pointer(c->mem);
+    memset(own, weir_comm_rank(o->comm) + 1, 4096);
+    weir_portchan_dev *port = weir_portchan_device(c->port);
+    const int ended =
+        weir_port_put_with_signal_and_flush(port, 4096, 0, 4096) || weir_port_wait(port);
+    if (ended)
+        status = weir_proxy_status(c->proxy);
+    else
+        o->is_wrong |= own[4096] != peer + 1 || own[8191] != peer + 1;
+    return status == WEIR_OK ? weir_comm_barrier(o->comm) : status;
+}
+
+static void close_channels(channels *c)
+{
+    weir_portchan_free(c->port);
+    weir_proxy_free(c->proxy);
+    weir_switchchan_free(c->switchchan);
+    weir_memchan_free(c->memchan);
+    weir_sem_free(c->port_sem);
+    weir_sem_free(c->sem);
+    weir_mem_free(c->peer_mem);
+    weir_mem_free(c->mem);
+    weir_conn_free(c->conn);
+}
+
 static weir_status use_all(objects *o, weir_boot *boot)
 {
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
@@ -195,6 +278,8 @@ static weir_status use_all(objects *o, weir_boot *boot)
         status = use_plan(o);
     if (status == WEIR_OK)
         status = use_moe(o);
+    if (status == WEIR_OK && n == 2)
+        status = use_channels(o);
     return status;
 }
 
@@ -205,6 +290,7 @@ static weir_status release_all(objects *o, weir_status status)
         weir_comm_abort(o->comm);
     if (status != WEIR_OK && o->part)
         weir_comm_abort(o->part);
+    close_channels(&o->channels);
     weir_moe_free(o->moe);
     weir_executor_destroy(o->executor);
     weir_plan_free(o->plan);

@@ -83,6 +83,10 @@ static int is_due(failing_call call, void *site)
     failing_plan *of = plan;
     if (!of)
         return 0;
+    if (of->seen)
+        of->seen(call, site);
+    if (of->only && (call != of->call || failing_place(site) != of->only))
+        return 0;
     const uint64_t number = __atomic_add_fetch(&of->counts[call], 1, __ATOMIC_RELAXED);
     if (call != of->call || number != of->number)
         return 0;

@@ -76,6 +76,8 @@ typedef struct failing_plan {
     failing_kind kind;
     uint64_t number;                /* which of its calls, from 1; 0: none */
     uint64_t counts[FAILING_COUNT]; /* since failing_arm */
+    const void *only;               /* counts the calls of this place alone; NULL: of all places */
+    void (*seen)(failing_call call, const void *site); /* told of every call; may be NULL */
     uint32_t was_hit;
     void *site; /* of the call that failed */
 } failing_plan;

@@ -638,7 +638,6 @@ static void use(const char *text, size_t length)
         results_print_ctrf(nowhere, &report);
         results_print_prometheus(nowhere, &report);
     }
-    results_comparison_free(&made);
     fclose(nowhere);
     reading_free(&a);
     reading_free(&b);

@@ -114,7 +114,6 @@ static int judge_rounds(night *n, int rounds, int screening, int *found)
         else if (pair->verdict == RESULTS_REGRESSED)
             ++*found;
     }
-    results_comparison_free(&made);
     results_set_free(&a);
     results_set_free(&b);
     return false_alarms;
@@ -227,7 +226,6 @@ static double noise_of(int runs, double width_a, double width_b)
     assert_int_equal(results_match(&sets[0], &sets[1], &rules, &made), 0);
     results_judge(&made, &rules);
     const double noise = made.noise;
-    results_comparison_free(&made);
     results_set_free(&sets[0]);
     results_set_free(&sets[1]);
     return noise;
@@ -267,7 +265,6 @@ TEST(intervals_cover_the_true_ratio)
         results_judge(&made, &rules);
         for (size_t k = 0; k < made.count; k++, all++)
             held += made.pairs[k].low <= 1 && made.pairs[k].high >= 1;
-        results_comparison_free(&made);
         results_set_free(&a);
         results_set_free(&b);
     }

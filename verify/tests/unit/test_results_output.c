@@ -176,7 +176,6 @@ static void judged_make(judged *j)
 
 static void judged_free(judged *j)
 {
-    results_comparison_free(&j->comparison);
     results_set_free(&j->a);
     results_set_free(&j->b);
 }

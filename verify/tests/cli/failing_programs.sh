@@ -1,0 +1,100 @@
+#!/bin/bash
+# Every place of the programs that allocates memory, opens a file or calls the system fails once: the
+# first time, and the second time. The program must go on as before, or end with a message that has the
+# cause, never by a signal, in silence, at a time limit, or with other output. Run from the repository's root.
+set -u
+. verify/tests/support/tap.sh
+programs=build/tests/failing
+[ -x $programs/weir-plan ] || { echo "1..0 # SKIP the programs are not built; run make tests"; exit 0; }
+
+# The words that a message has about a call which failed.
+cause_of() {
+    case $1 in
+    malloc | calloc | realloc | strdup | posix_memalign | aligned_alloc) echo memory ;;
+    *) echo . ;;
+    esac
+}
+
+# judge RUN FUNCTION PLACE NUMBER same|timed COMMAND...: says what is wrong with a run in which the call
+# fails. RUN in the command is replaced by its number.
+judge() {
+    local run=$1 out=$scratch/out.$1 err=$scratch/err.$1 function=$2 at="$2 $3 $4" same=$5 code
+    shift 5
+    FAILING_AT=$at timeout -k 1 30 "${@//RUN/$run}" >"$out" 2>"$err" </dev/null
+    code=$?
+    case $code in
+    0)
+        [ "$same" = timed ] || cmp -s "$out" "$scratch/right" || echo "# $at: other output"
+        ;;
+    2 | 3 | 4)
+        grep -qi "$(cause_of "$function")" "$err" || echo "# $at: $code without the cause: $(head -c 200 "$err")"
+        ;;
+    *) echo "# $at: ended with $code: $(head -c 200 "$err")" ;;
+    esac
+    rm -f "$out" "$err"
+}
+
+# survives NAME same|timed PROGRAM ARGUMENT...: a check over all places; the output of each run is the
+# same, or has times. Ranks of which one has failed wait, so that several runs share a processor.
+survives() {
+    local name=$1 same=$2 function place calls number run=0
+    shift 2
+    FAILING_LIST=$scratch/list "$programs/$1" "${@:2}" >"$scratch/right" 2>"$err" </dev/null || rm -f "$scratch/list"
+    while read -r function place calls; do
+        for ((number = 1; number <= most && number <= calls; number++)); do
+            run=$((run + 1))
+            judge $run "$function" "$place" "$number" "$same" "$programs/$1" "${@:2}" &
+            [ $((run % 8)) -ne 0 ] || wait
+        done
+    done <"$scratch/list" >"$scratch/wrong"
+    wait
+    cat "$scratch/wrong"
+    echo "# $name: $run calls failed"
+    check "$name" [ $run -gt 9 -a ! -s "$scratch/wrong" ]
+}
+
+# A short run makes only the first call of each place fail.
+most=1
+if long_part "the second call of each place"; then most=2; fi
+
+job=$scratch/job.txt
+for rank in 0 1; do
+    echo "0.001 r$rank world allreduce f32 sum 1000 inplace took=0.0001"
+    echo "0.002 r$rank world alltoallv i32 sent=1,2 took=0.0001"
+    echo "0.003 r$rank world send f64 30 to=$((1 - rank)) group=1 took=0.0001"
+    echo "0.003 r$rank world recv f64 30 from=$((1 - rank)) group=1 took=0.0001"
+done | cat <(echo "comm world 0-1") - >"$job"
+./weir-plan make allreduce_ring --ranks 3 >"$scratch/ring.json" 2>"$err" </dev/null
+
+for side in a b; do
+    {
+        echo 'schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,redop,root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,ci_high_us,algbw_gbs,busbw_gbs,verify,wrong'
+        for run in 1 2 3 4 5 6; do
+            for bytes in 8 1024; do
+                echo "1,$side$run,u,h,allreduce,host,shm,4,1,weir,ring,float,sum,-1,out,$bytes,2,20,5.$run,5,6,6,5,6,,,pass,0"
+            done
+        done
+    } >"$scratch/$side.csv"
+done
+replay=verify/tests/formats/replay
+export WEIR_TIMEOUT_MS=2000
+survives "plans are checked" same weir-plan check "$scratch/ring.json"
+survives "plans are corrected" same weir-plan fix "$scratch/ring.json" -o "$scratch/fixed.json"
+survives "plans are shown" same weir-plan show "$scratch/ring.json"
+survives "plans are drawn" same weir-plan show --svg "$scratch/ring.json"
+survives "a plan's time is estimated" same weir-plan cost "$scratch/ring.json"
+survives "plans are made" same weir-plan make allreduce_ring --ranks 3
+survives "results are compared" same weir-compare "$scratch/a.csv" "$scratch/b.csv" --format json
+survives "results of others are read" same weir-compare verify/tests/formats/imb-2019.txt --rows-json /dev/stdout
+survives "a report is written" same weir-report -o "$scratch/page.html" "$scratch/a.csv" "$scratch/b.csv"
+survives "a recording is converted" same bench_replay "$job" --convert /dev/stdout
+survives "a profile of PyTorch is converted" same bench_replay $replay/torch-profiler --convert /dev/stdout
+survives "traces of Chakra are converted" same bench_replay $replay/chakra --convert /dev/stdout
+survives "an execution trace of PyTorch is converted" same bench_replay $replay/torch-observer --convert /dev/stdout
+survives "logs of Inspector are converted" same bench_replay $replay/inspector-weir --convert /dev/stdout
+survives "a log of NCCL is converted" same bench_replay $replay/nccl-tagged.log --convert /dev/stdout
+survives "a recording is replayed" timed bench_replay "$job" -n 1 --timeline "$scratch/step.svg"
+survives "a collective is measured" timed bench_allreduce -g 2 -b 8 -e 8 -n 1 -w 0 --csv "$scratch/RUN.csv" -J "$scratch/RUN.n.json"
+survives "splits are measured" timed bench_alltoallv -g 2 -b 64 -e 64 -n 1 -w 0 --dist zipf:1
+survives "experts are measured" timed bench_moe -g 2 --tokens 8 --hidden 64 --experts 4 --topk 2 -n 1 -w 0
+tap_done
