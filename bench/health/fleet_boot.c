@@ -9,13 +9,11 @@
 #include <string.h>
 
 /* MPI connects the processes only to pass on a unique id: its calls have no deadlines. */
-static weir_status fleet_boot_by_mpi(weir_boot **boot)
+static weir_status fleet_boot_by_mpi(int launched_rank, weir_boot **boot)
 {
-    bench_mpi *mpi = NULL;
     weir_boot *first = NULL;
-    weir_status status = bench_mpi_start(&mpi);
-    if (status == WEIR_OK)
-        status = bench_mpi_boot(mpi, &first);
+    bench_mpi *mpi = bench_mpi_start("weir-check", launched_rank);
+    weir_status status = bench_mpi_boot(mpi, &first);
     if (status != WEIR_OK)
         return status;
     const int rank = weir_boot_rank(first), nranks = weir_boot_nranks(first);
@@ -57,6 +55,6 @@ weir_status fleet_boot(const char *address, int rank, int nranks, int timeout_ms
     case BENCH_LAUNCHER_TORCHRUN:
         return weir_boot_torchrun_create(boot);
     default:
-        return fleet_boot_by_mpi(boot);
+        return fleet_boot_by_mpi(launch.rank, boot);
     }
 }

@@ -94,17 +94,13 @@ static weir_status check_mpi_joined(bench_job *job, const bench_launch *launch,
 static weir_status connect_by_mpi(bench_job *job, const bench_launch *launch)
 {
     char pmix_job[256];
-    weiri_job_identity identity;
     const char *before = getenv("PMIX_NAMESPACE");
-    bench_launch_identity(&identity); /* before MPI_Init */
     snprintf(pmix_job, sizeof pmix_job, "%s", launch->variable && before ? before : "");
     bench_job_phase(job, "set-up: MPI_Init", 0);
-    weir_status status = bench_mpi_start(&job->mpi);
-    if (status != WEIR_OK)
-        return status;
+    job->mpi = bench_mpi_start(job->program, launch->rank);
     bench_job_phase(job, "set-up: bootstrap over MPI", 0);
     job->setup_ms = weiri_clock_s() * -1e3; /* MPI's own start is not weir's */
-    status = bench_mpi_boot(job->mpi, &job->boot);
+    const weir_status status = bench_mpi_boot(job->mpi, &job->boot);
     return status == WEIR_OK ? check_mpi_joined(job, launch, pmix_job) : status;
 }
 

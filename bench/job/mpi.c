@@ -2,18 +2,23 @@
 #include "bench/job/mpi_comm.h"
 
 #include "base/mpi_open.h"
+#include "bench/job/mpi_guard.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* There is one job in a process. */
-weir_status bench_mpi_start(bench_mpi **mpi)
+bench_mpi *bench_mpi_start(const char *program, int rank)
 {
     static bench_mpi only;
     int provided = 0; /* the watchdog thread calls no MPI */
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    bench_mpi_guard_begin(program, rank);
+    const int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    if (code != MPI_SUCCESS)
+        exit(code); /* the guard's */
+    bench_mpi_guard_end();
     MPI_Comm_dup(MPI_COMM_WORLD, &only.comm);
-    *mpi = &only;
-    return WEIR_OK;
+    return &only;
 }
 
 weir_status bench_mpi_boot(bench_mpi *mpi, weir_boot **boot)

@@ -11,8 +11,9 @@
 
 typedef struct bench_mpi bench_mpi;
 
-/* Starts MPI. Collective over the ranks that the launcher started; blocks without a deadline. */
-weir_status bench_mpi_start(bench_mpi **mpi);
+/* Starts MPI. Collective over the ranks that the launcher started; blocks without a deadline. If
+ * MPI_Init fails, the process ends: mpi_guard.h says how, and what program and rank are. */
+bench_mpi *bench_mpi_start(const char *program, int rank);
 /* Creates a bootstrap of all ranks. Collective. */
 weir_status bench_mpi_boot(bench_mpi *mpi, weir_boot **boot);
 /* Ends MPI; NULL is allowed. Collective. */

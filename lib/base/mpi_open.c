@@ -92,12 +92,17 @@ static struct {
     pthread_mutex_t mutex;
     mpi_abi abi;
     int mapped; /* MPI libraries in the process, with those that this one consists of */
-    char file[PATH_MAX];
+    char file[PATH_MAX], prefix[PATH_MAX]; /* the library; the launcher's installation */
 } opened = {.mutex = PTHREAD_MUTEX_INITIALIZER, .abi = ABI_UNKNOWN};
 
 const char *weiri_mpi_file(void)
 {
     return opened.file;
+}
+
+const char *weiri_mpi_launcher_prefix(void)
+{
+    return opened.prefix;
 }
 
 const char *weiri_mpi_abi(void)
@@ -276,27 +281,26 @@ static weir_status mpi_try_prefix(const weiri_launcher_row *row, const char *pre
     return status;
 }
 
-/* The folder above the one of the launcher's program; empty if it cannot be found. */
-static void mpi_launcher_prefix(const weiri_launcher_row *row, char prefix[PATH_MAX])
+static void mpi_find_prefix(const weiri_launcher_row *row)
 {
     weiri_job_identity identity;
     char link[40];
     weiri_job_identity_find(row, &identity);
     snprintf(link, sizeof link, "/proc/%d/exe", identity.launcher);
-    const ssize_t length = identity.launcher ? readlink(link, prefix, PATH_MAX - 1) : -1;
-    prefix[length > 0 ? length : 0] = '\0';
+    const ssize_t length = identity.launcher ? readlink(link, opened.prefix, PATH_MAX - 1) : -1;
+    opened.prefix[length > 0 ? length : 0] = '\0';
     for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(prefix, '/');
-        *(slash ? slash : prefix) = '\0';
+        char *slash = strrchr(opened.prefix, '/');
+        *(slash ? slash : opened.prefix) = '\0';
     }
 }
 
-static weir_status mpi_search(const weiri_launcher_row *row, const char *prefix)
+static weir_status mpi_search(const weiri_launcher_row *row)
 {
     static const char *const roots[] = {"OPAL_PREFIX", "I_MPI_ROOT", "CRAY_MPICH_DIR", "MPI_HOME"};
     static const char *const names[] = {"libmpi.so.12", "libmpich.so.12", "libmpi.so.40",
                                         "libmpi_abi.so.1"};
-    if (*prefix && mpi_try_prefix(row, prefix) == WEIR_OK)
+    if (*opened.prefix && mpi_try_prefix(row, opened.prefix) == WEIR_OK)
         return WEIR_OK;
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
         if (weiri_launcher_variable(roots[i]) &&
@@ -313,37 +317,33 @@ static weir_status mpi_search(const weiri_launcher_row *row, const char *prefix)
                                       : "libmpi.so.12 of MPICH or Intel MPI, or libmpi_abi.so.1");
 }
 
-/* A library of another installation than the launcher's may fail in MPI_Init, which ends the
- * process. OPAL_PREFIX, which Open MPI's launchers set, is where a library would look for its
- * parts. */
-static void mpi_note_foreign(const weiri_launcher_row *row, const char *prefix)
+/* A library of another installation than the launcher's may fail. OPAL_PREFIX, which Open MPI's
+ * launchers set, is where a library would look for its parts. */
+static void mpi_note_foreign(const weiri_launcher_row *row)
 {
     char real[PATH_MAX];
-    const size_t length = strlen(prefix);
+    const size_t length = strlen(opened.prefix);
     const char *parts = getenv("OPAL_PREFIX");
     if (length == 0 || !realpath(opened.file, real) ||
-        (strncmp(real, prefix, length) == 0 && real[length] == '/'))
+        (strncmp(real, opened.prefix, length) == 0 && real[length] == '/'))
         return;
-    if (parts && strcmp(parts, prefix) == 0)
+    if (parts && strcmp(parts, opened.prefix) == 0)
         unsetenv("OPAL_PREFIX");
     if (weiri_launcher_number(row->rank) == 0)
-        weiri_log(WEIRI_LOG_WARN,
-                  "%s is of another installation than the launcher in %s/bin; if MPI_Init fails, "
-                  "name the launcher's library by WEIR_MPI_SO",
-                  opened.file, prefix);
+        weiri_log(WEIRI_LOG_WARN, "%s is of another installation than the launcher in %s/bin",
+                  opened.file, opened.prefix);
 }
 
 static weir_status mpi_open_first(const weiri_launcher_row *row)
 {
     const char *named = weiri_env(WEIRI_ENV_MPI_SO);
     static mpi_mapped mapped; /* under the mutex */
-    char prefix[PATH_MAX];
     weir_status status = mpi_find_mapped(&mapped);
     if (status != WEIR_OK)
         return status;
-    mpi_launcher_prefix(row, prefix);
+    mpi_find_prefix(row);
     if (!named && mapped.count == 0) {
-        status = mpi_search(row, prefix);
+        status = mpi_search(row);
     } else {
         /* One launcher serves several MPIs under Slurm and Flux, and with PMIx. */
         weiri_launcher_row lenient = *row;
@@ -358,7 +358,7 @@ static weir_status mpi_open_first(const weiri_launcher_row *row)
     if (status != WEIR_OK)
         return status;
     opened.mapped = mapped.count;
-    mpi_note_foreign(row, prefix);
+    mpi_note_foreign(row);
     return WEIR_OK;
 }
 

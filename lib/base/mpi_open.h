@@ -28,6 +28,8 @@ weir_status weiri_mpi_take(const weir_mpi_library *library);
  * build" of MPI_LINK=1. Its ABI: "standard", "MPICH", "Open MPI", or "its own" if linked. Local. */
 const char *weiri_mpi_file(void);
 const char *weiri_mpi_abi(void);
+/* The folder above the one of the launcher's program; empty if it cannot be found. Local. */
+const char *weiri_mpi_launcher_prefix(void);
 
 /* Defined in programs that are linked with an MPI library for good (make MPI=linked). */
 __attribute__((weak)) void weiri_mpi_linked(weir_mpi_library *library);

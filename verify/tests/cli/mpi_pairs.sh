@@ -50,6 +50,17 @@ check "an installation with two ABIs: the library with its own is taken" refused
 check "flux, and MPI sees one rank: ends with 3" ends_with 3 env FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2 \
     WEIR_MPI_SO="$scratch/mpich/libmpi.so.12" "$bench" -b 8 -e 8
 check "flux, and MPI sees one rank: one line" refused 'started 2 processes (FLUX_JOB_SIZE)' 'MPI sees 1'
+# A library that ends the process in MPI_Init; the launcher's socket is a pipe, which gives back what it gets.
+mkfifo "$scratch/pmi"
+for how in exit signal error abort; do
+    exec 8<>"$scratch/pmi"
+    check "MPI_Init ends the process ($how): ends with 3" rank_of_8 WEIR_MPI_SO="$scratch/mpich/libmpi.so.12" STANDIN_INIT=$how PMI_FD=8
+    check "MPI_Init ends the process ($how): one line names the library" \
+        refused "rank 0: MPI_Init of $scratch/mpich/libmpi.so.12 ended the process" WEIR_MPI_SO
+    check "MPI_Init ends the process ($how): the launcher is not asked to abort" eval \
+        'echo end >&8; received=$(sed "/^end$/q" <&8); [[ $received != *abort* ]]'
+    exec 8>&-
+done
 : >"$scratch/libmpi.so.12"
 check "a file that is no library: ends with 3" rank_of_8 WEIR_MPI_SO="$scratch/libmpi.so.12"
 check "a file that is no library: one line names it" refused "WEIR_MPI_SO" "$scratch/libmpi.so.12" 'file too short'
@@ -96,15 +107,16 @@ for name in "${!launcher[@]}"; do
     libraries[$name]=$(sed -n 's|^# MPI: .* ABI, \(/.*\))$|\1|p' "$out")
     echo "# note: $name: $(grep '^# MPI' "$out" | tr -s '\t ' ' ')"
 done
-# pair LAUNCHER NAME: the world of three ranks, or a line that names the library. An MPI that ends itself in
-# MPI_Init, with its own message, was announced.
+# pair LAUNCHER NAME: the world of three ranks, or exit code 3 and a line that names the library.
 pair() {
     run "$1" "${libraries[$2]}"
     local status=$?
     [ $status -ne 0 ] || { result="3 ranks" && ran; return; }
     result="error $status, named"
-    [ "$(grep -c '^# Ranks: 1 ' "$out")" -eq 0 ] && grep -qF "${libraries[$2]}" "$err"
+    [ $status -eq 3 ] && refused "${libraries[$2]}"
 }
+# Intel MPI has no such provider: its MPI_Init asks the launcher to abort.
+fails_in_init() { FI_PROVIDER=nix I_MPI_FABRICS=ofi pair "$1" intel && [ "$result" != "3 ranks" ]; }
 for one in "${!launcher[@]}"; do
     for other in "${!libraries[@]}"; do
         [ "$one" != "$other" ] && [ -n "${libraries[$other]}" ] || continue
@@ -112,5 +124,7 @@ for one in "${!launcher[@]}"; do
         check "launcher of $one, library of $other" pair "$one" "$other"
         echo "# note: launcher of $one, library of $other: $result"
     done
+    [ -z "${libraries[intel]:-}" ] || [[ $one == openmpi* ]] ||
+        check "launcher of $one, Intel MPI's MPI_Init fails: error 3, named" fails_in_init "$one"
 done
 tap_done
