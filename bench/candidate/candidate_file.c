@@ -11,6 +11,7 @@
 
 #include "base/mpi_open.h"
 #include "base/text.h"
+#include "bench/job/cores.h"
 #include "bench/job/exchange.h"
 #include "bench/options/peers.h"
 
@@ -247,7 +248,9 @@ static void file_create(bench_candidate *self, const char *file)
     file_about found = {.name = ""};
     const char *colon = state->mode[0] ? ":" : "";
     snprintf(self->name, sizeof self->name, "%.40s%s%.20s", file, colon, state->mode);
+    const bench_cores own = bench_cores_widen(job);
     bench_peer_process_start(&state->process, job, child_serve, state);
+    bench_cores_restore(&own);
     if (try_first(state, BENCH_PEER_PROBE, NULL, 0, "probe", &found, sizeof found) != 0)
         return;
     found.about.version[sizeof found.about.version - 1] = '\0';
@@ -255,6 +258,9 @@ static void file_create(bench_candidate *self, const char *file)
     snprintf(self->name, sizeof self->name, "%.20s:%.20s%s%.20s", found.name, found.about.version,
              colon, state->mode);
     keep_settings(self, found.about.settings);
+    self->has_threads = found.about.has_threads;
+    if (self->has_threads)
+        bench_cores_check(job, self->name);
     if (job->gpu)
         bench_peer_process_end(&state->process);
     else if (try_first(state, BENCH_PEER_CREATE, NULL, 0, "create", NULL, 0) != 0)
@@ -264,7 +270,9 @@ static void file_create(bench_candidate *self, const char *file)
         failed = state->peer->probe(&state->job, &found.about, why);
     if (agree_on_failure(job, state, failed, why) != 0)
         return;
+    const bench_cores before = bench_cores_widen(job);
     failed = state->peer->create(&state->job, &state->state, why);
+    bench_cores_restore(&before);
     state->is_created = !failed;
     if (agree_on_failure(job, state, failed, why) != 0 || !job->gpu || !state->peer->buffers)
         return;

@@ -302,7 +302,7 @@ weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffe
     }
     nccl_state *state = self->state;
     state->vendor = *vendor;
-    self->peer = 1;
+    self->peer = self->has_threads = 1;
     snprintf(self->name, sizeof self->name, "%s%s", vendor->name, suffixes[mode]);
     status = nccl_make_communicator(self, mode);
     if (status == WEIR_OK && mode != BENCH_NCCL_DEFAULT)
@@ -326,7 +326,7 @@ weir_status bench_candidate_nccl_tuned(bench_candidate *nccl, const bench_nccl_s
         return status;
     nccl_state *state = self->state;
     *state = (nccl_state){.vendor = from->vendor, .comm = from->comm, .borrows = 1};
-    self->peer = 1;
+    self->peer = self->has_threads = 1;
     self->follows_table = !setting;
     if (setting) {
         state->setting = setting->setting;

@@ -3,6 +3,7 @@
 
 #include "bench/options/algo_words.h"
 #include "bench/candidate/vendor.h"
+#include "bench/job/cores.h"
 #include "bench/sizes/shape.h"
 
 #include <stdlib.h>
@@ -128,6 +129,8 @@ static weir_status add_vendor(bench_job *job, const bench_options *options,
         vendor.tuner = &candidates->tuner;
     }
     status = bench_job_agree(job, status, "vendor library");
+    if (status == WEIR_OK)
+        bench_cores_check(job, vendor.name);
     for (int mode = 0; mode < BENCH_NCCL_MODES && status == WEIR_OK; mode++) {
         if (!(modes >> mode & 1) || !bench_nccl_has_mode(&vendor, (bench_nccl_mode)mode) ||
             candidates->count == BENCH_CANDIDATES_MAX)

@@ -113,6 +113,7 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
     result->plan_file = candidate->plan_file;
     result->transport = candidate->transport;
     result->peer = candidate->peer;
+    result->is_starved = candidate->has_threads && candidate->job->starves_peers;
     result->is_users = candidate->is_users;
     if (bytes < candidate->least_bytes || (candidate->most_bytes && bytes > candidate->most_bytes))
         return 0;

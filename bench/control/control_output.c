@@ -38,7 +38,9 @@ static void csv_row(const control_program *program, const control_run *run, cons
     PUT(f, GPU_SAMPLES, "0");
     bench_record_leave(f, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_EXPERT_BYTES);
     bench_record_put_lateness(f, row->late);
-    bench_record_put_conditions(f, run->report->run, program->mode, row->is_peer ? "" : NULL);
+    bench_record_put_conditions(f, run->report->run, program->mode, row->is_peer ? "" : NULL,
+                                row->is_peer && strncmp(row->candidate, "mpi", 3) != 0 &&
+                                    run->report->run->job->starves_peers);
     bench_record_end(f);
     bench_csv_record(&run->report->csv, f);
     bench_csv_flush(&run->report->csv);

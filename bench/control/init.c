@@ -7,6 +7,7 @@
 #include "bench/control/control.h"
 
 #include "bench/candidate/vendor.h"
+#include "bench/job/cores.h"
 #include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
 #include "bench/job/mpi_comm.h"
@@ -399,6 +400,9 @@ static weir_status init_measure(control_run *run)
             open_candidate(job, &candidates[ncandidates],
                            ncandidates ? &control_options.peers[ncandidates - 1] : NULL),
             "peer");
+    for (int i = 1; i < ncandidates && status == WEIR_OK && job->gpu; i++)
+        if (candidates[i].peer->kind == BENCH_PEER_VENDOR)
+            bench_cores_check(job, candidates[i].name);
     if (status == WEIR_OK)
         status = prepare(job, &n);
     for (repetition = 0; repetition < n && status == WEIR_OK; repetition++)

@@ -305,6 +305,9 @@ static void place_process(bench_job *job, weir_backend backend)
     if (weiri_topo_place(topo, job->cpu_rank, job->cpu_nranks, &place) == WEIR_OK) {
         if (weiri_topo_bind(topo, job->has_common_cpus, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not bound: %s", weir_last_error());
+        job->process_cores = (double)place.ncores / (place.sharers > 1 ? place.sharers : 1);
+        job->all_cores.known =
+            sched_getaffinity(0, sizeof job->all_cores.set, (cpu_set_t *)job->all_cores.set) == 0;
         if (works_alone(topo, backend) && weiri_topo_settle(topo, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not on one core: %s", weir_last_error());
         describe_place(job, &place);

@@ -14,6 +14,12 @@
 #include <weir/device.h>
 #include <weir/weir.h>
 
+/* A set of the kernel's cpus (cpu_set_t), for files without _GNU_SOURCE. */
+typedef struct bench_cores {
+    int known;
+    unsigned long set[1024 / (8 * sizeof(unsigned long))];
+} bench_cores;
+
 typedef struct bench_job {
     const char *program; /* "bench_allreduce" */
     bench_launcher launcher;
@@ -31,11 +37,14 @@ typedef struct bench_job {
     double setup_ms;         /* time to create bootstrap and communicator, on the slowest rank */
     double boot_us, comm_us; /* the same apart, without binding and agreement, on this rank */
     char host[64];
-    char kernel[40];     /* identifies the running kernel, which containers share; empty: unknown */
-    char machine[160];   /* one line: processor, cores, NUMA nodes, devices */
-    char place[160];     /* the binding of this rank */
-    double cores;        /* of this rank, those that ranks share divided among them; 0: unknown. On
-                            rank 0 once the run is described, of the rank that has the fewest */
+    char kernel[40];   /* identifies the running kernel, which containers share; empty: unknown */
+    char machine[160]; /* one line: processor, cores, NUMA nodes, devices */
+    char place[160];   /* the binding of this rank */
+    double cores;      /* of this rank, those that ranks share divided among them; 0: unknown. On
+                          rank 0 once the run is described, of the rank that has the fewest */
+    double process_cores;  /* the same of this rank's process; its own thread may have fewer */
+    bench_cores all_cores; /* of the process */
+    int starves_peers;   /* 1: threads of peers have no core of their own, see bench_cores_check */
     const char *binding; /* who bound this rank: "launcher", "weir", "none"; on rank 0 then, who
                             bound all ranks, or "mixed" */
     char digest[17];     /* of the node's topology */

@@ -97,9 +97,10 @@ static void csv_put_result(bench_record *f, const moe_output *out, const bench_m
     PUT(f, COUNTS, "");
     bench_record_put_ceiling(f, ceiling_pct(out, link_bytes, r));
     bench_record_leave(f, BENCH_COLUMN_LAST_RANK, BENCH_COLUMN_SKEW_US);
-    bench_record_put_conditions(f, out->report->run,
-                                r->phase == MOE_PHASE_CHAIN ? "back-to-back" : "barrier-operation",
-                                r->candidate != &bench_moe_weir ? "" : NULL);
+    bench_record_put_conditions(
+        f, out->report->run, r->phase == MOE_PHASE_CHAIN ? "back-to-back" : "barrier-operation",
+        r->candidate != &bench_moe_weir ? "" : NULL,
+        r->candidate == &bench_moe_nccl_ep && out->report->run->job->starves_peers);
     bench_record_put_times(f, r->wrong ? NULL : &r->stats, gbs(rows_bytes, r->stats.median),
                            gbs(link_bytes, r->stats.median));
 }

@@ -8,6 +8,7 @@
 
 #include "bench/candidate/vendor.h"
 #include "bench/gpu/gpu.h"
+#include "bench/job/cores.h"
 #include "bench/job/exchange.h"
 
 #include <stdlib.h>
@@ -190,6 +191,7 @@ static weir_status ep_open(moe_candidate *c)
     status = bench_job_agree(t->job, status, "NCCL EP");
     if (status != WEIR_OK)
         return status;
+    bench_cores_check(t->job, "NCCL EP");
     state->slots = t->tokens * t->job->nranks;
     c->tolerance = 8.0 / 256;
     c->info.recv_bytes = (size_t)c->info.recv_rows * c->info.row_bytes;

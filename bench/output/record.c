@@ -93,7 +93,7 @@ void bench_record_put_run(bench_record *record, const bench_run *run)
 }
 
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
-                                 const char *peer)
+                                 const char *peer, int is_starved)
 {
     const bench_options *options = run->options;
     char settings[BENCH_SETTINGS_BYTES] = "";
@@ -112,6 +112,7 @@ void bench_record_put_conditions(bench_record *record, const bench_run *run, con
     else
         bench_record_put(record, BENCH_COLUMN_CORES, "");
     bench_record_print(record, BENCH_COLUMN_SETTINGS, "%s", settings);
+    bench_record_put(record, BENCH_COLUMN_UNJUDGED, is_starved ? "one-core" : "");
 }
 
 /* How operations of a collective follow each other. */
@@ -249,6 +250,6 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
     bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
     bench_record_put_lateness(record, &result->late);
     bench_record_put_conditions(record, run, record_mode(run->options),
-                                result->peer ? result->settings : NULL);
+                                result->peer ? result->settings : NULL, result->is_starved);
     bench_record_end(record);
 }

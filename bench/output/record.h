@@ -50,7 +50,7 @@ void bench_record_put_run_of(bench_record *record, const bench_run *run, int nra
  * settings. mode: how operations follow each other. peer: NULL for
  * weir; else what the peer reports of its settings, which follows those of the environment. */
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
-                                 const char *peer);
+                                 const char *peer, int is_starved);
 /* Writes times and bandwidths, median_us to busbw_gbs; stats NULL: they are unknown. */
 void bench_record_put_times(bench_record *record, const bench_stats *stats, double algbw_gbs,
                             double busbw_gbs);

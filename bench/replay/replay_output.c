@@ -93,7 +93,10 @@ static void csv_row(bench_report *report, const replay_measurement *m, const row
                            r->factor * gbs(r->bytes, r->stats.median));
     bench_record_leave(f, BENCH_COLUMN_TOKENS, BENCH_COLUMN_SKEW_US);
     bench_record_put_conditions(f, report->run, m->options->gaps ? "gaps" : "back-to-back",
-                                r->subject->candidate.peer ? "" : NULL);
+                                r->subject->candidate.peer ? "" : NULL,
+                                r->subject->candidate.peer &&
+                                    r->subject->candidate.peer->kind == BENCH_PEER_VENDOR &&
+                                    report->run->job->starves_peers);
     bench_record_end(f);
     bench_csv_record(&report->csv, f);
     bench_csv_flush(&report->csv);

@@ -1,5 +1,6 @@
 /* A library with NCCL's interface as a candidate of bench_replay: calls and groups as recorded. */
 #include "bench/candidate/vendor.h"
+#include "bench/job/cores.h"
 #include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
 #include "bench/replay/plan.h"
@@ -67,6 +68,7 @@ static weir_status vendor_open(replay_candidate *self)
     if (status != WEIR_OK)
         return status;
     snprintf(self->name, sizeof self->name, "%s", state->vendor.name);
+    bench_cores_check(plan->job, self->name);
     for (int set = 0; set < plan->schedule->nsets && status == WEIR_OK; set++)
         status = vendor_make(self, set);
     return status;

@@ -40,6 +40,7 @@ typedef struct bench_result {
     const char *plan_file;             /* likewise: of a plan that is a candidate; else NULL */
     char algo[32];
     int peer;         /* 1: a peer; 0: weir */
+    int is_starved;   /* 1: threads of the peer's library have no core of their own */
     int is_users;     /* 1: a user's kernel */
     int ran;          /* 0: it cannot make this call, or the algorithm does not apply */
     char refusal[96]; /* the reason; else empty. algo then names the algorithm that served the call

@@ -200,11 +200,25 @@ static int judge_without_ratio(results_pair *pair)
     return 1;
 }
 
+/* 1 if a run marked rows of the pair as not to be judged (column unjudged). */
+static int is_unjudged(const results_pair *pair)
+{
+    const results_side *sides[] = {&pair->a, &pair->b};
+    for (size_t side = 0; side < 2; side++)
+        for (int i = 0; i < sides[side]->starts; i++)
+            if (*sides[side]->rows[i]->text[RESULTS_UNJUDGED])
+                return 1;
+    return 0;
+}
+
 static void judge(results_pair *pair, const results_rules *rules)
 {
     double least = log1p(rules->min_effect), excluded = log1p(rules->resolve);
     int significant = pair->p_corrected <= rules->alpha && (pair->low > 1 || pair->high < 1);
-    if (significant && pair->log_ratio >= least)
+    if (is_unjudged(pair)) {
+        pair->verdict = RESULTS_INCONCLUSIVE;
+        pair->reason = "not judged: threads of a peer had no core of their own";
+    } else if (significant && pair->log_ratio >= least)
         pair->verdict = RESULTS_REGRESSED;
     else if (significant && pair->log_ratio <= -least)
         pair->verdict = RESULTS_IMPROVED;
@@ -244,12 +258,13 @@ void results_judge(results_comparison *made, const results_rules *rules)
     for (size_t i = 0; i < made->count; i++)
         if (!judge_without_ratio(&made->pairs[i])) {
             estimate(&made->pairs[i], noise);
-            p[tested++] = made->pairs[i].p;
+            if (!is_unjudged(&made->pairs[i]))
+                p[tested++] = made->pairs[i].p;
         }
     results_correct(p, tested, rules->correction);
     for (size_t i = 0, k = 0; i < made->count; i++)
         if (!judge_without_ratio(&made->pairs[i])) {
-            made->pairs[i].p_corrected = p[k++];
+            made->pairs[i].p_corrected = is_unjudged(&made->pairs[i]) ? NAN : p[k++];
             judge(&made->pairs[i], rules);
         }
     count_verdicts(made);

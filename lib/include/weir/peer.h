@@ -46,6 +46,8 @@ typedef struct weir_peer_about {
     char version[32];   /* "2.11.0" */
     char settings[256]; /* that change results, as the header of a run shows them, with their
                            source: "GLOO_ALGO=ring (environment)"; empty: none */
+    int has_threads;    /* 1: the library's calls need threads that create starts. They may use all
+                           cores of the process; a run in which that is one core is marked */
 } weir_peer_about;
 
 /* A peer. Members that may be NULL are named; size and abi are set by WEIR_PEER_INIT. */

@@ -75,6 +75,28 @@ rows "weir goes on next to wrong data" weir pass 4
 measure faulty.so -d int32
 ends "a type that a peer lacks is no error" 0
 says "a type that a peer lacks is named" 'faulty:1.2 takes no part in int32 sum: it has only float'
+
+# A peer with threads of its own whose ranks may use one core.
+run taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')" ./bench_allreduce -g 2 -b 1K -e 1K -n 5 \
+    --peer "$scratch/faulty.so:threads" --peer "$scratch/gathered.so" --csv "$scratch/starved.csv"
+ends "ranks on one core measure a peer with threads" 0
+says "the remedy for one core is named" "a rank's process may use 0.5 core"
+check "only rows of the peer with threads are marked" "$(awk -F, '
+    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    { bad += ($at["contender"] ~ /threads/) != ($at["unjudged"] == "one-core") }
+    END { exit bad > 0 || NR != 7 }' "$scratch/starved.csv"; echo $?)"
+sed 's/,[^,]*,one-core$/,,/' "$scratch/starved.csv" | awk -F, 'BEGIN { OFS = "," }
+    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; print; next }
+    { $at["run_id"] = "later"; for (i = at["median_us"]; i <= at["ci_high_us"]; i++) $i *= 20; print }' >"$scratch/slower.csv"
+run ./weir-compare "$scratch/starved.csv" "$scratch/slower.csv"
+says "weir-compare does not judge marked rows" 'not judged: threads of a peer had no core of their own'
+check "weir-compare judges the other rows" "$(grep -q 'weir .*regressed' "$scratch/out"; echo $?)"
+check "weir-compare calls no marked row slower" "$(! grep -q 'threads .*regressed' "$scratch/out"; echo $?)"
+if command -v mpirun >/dev/null && long_part "ranks that mpirun binds"; then
+    run mpirun --allow-run-as-root --oversubscribe --bind-to core -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --peer "$scratch/faulty.so:threads"
+    says "the remedy for a launcher's binding is named" 'mpirun --bind-to none, or with ci/mpirun'
+fi
+
 measure newer.so
 says "a peer of another ABI is named" 'its ABI is 2, this program'
 run ./bench_alltoallv -g 2 -b 1K -e 1K -n 5 --peer "$scratch/faulty.so"

@@ -43,6 +43,7 @@ static int faulty_probe(const weir_peer_job *job, weir_peer_about *about, char *
     crash_or_hang(job, "probe");
     snprintf(about->version, sizeof about->version, "1.2");
     snprintf(about->settings, sizeof about->settings, "FAULTY_DEPTH=3 (file)");
+    about->has_threads = strcmp(job->mode, "threads") == 0;
     if (!is(job, "absent"))
         return 0;
     snprintf(why, WEIR_PEER_TEXT, "there is no such device");
