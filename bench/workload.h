@@ -1,9 +1,9 @@
 /*
  * What a benchmark program measures: collectives (bench/collectives.c), the dispatch and combine of
- * expert parallelism (bench/moe), a recorded job (bench/replay), or calls that move little data or
- * none (bench/control). The functions are called by bench/program.c, in the order in which they
- * stand here. A run measures points, such as a size, one after the other; a point may complete rows
- * of the results.
+ * expert parallelism (bench/moe), a recorded job (bench/replay), the pages of KV caches
+ * (bench/blocks), or calls that move little data or none (bench/control). The functions are called
+ * by bench/program.c, in the order in which they stand here. A run measures points, such as a size,
+ * one after the other; a point may complete rows of the results.
  */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
@@ -42,6 +42,6 @@ typedef struct bench_workload {
 } bench_workload;
 
 extern const bench_workload bench_collectives, bench_p2p, bench_moe, bench_replay, bench_barriers,
-    bench_init;
+    bench_init, bench_blocks;
 
 #endif

@@ -96,5 +96,7 @@ enum { MPI_SUCCESS = 0, MPI_MAX_ERROR_STRING = 512, MPI_MAX_LIBRARY_VERSION_STRI
 #define MPI_Barrier weiri_mpi.Barrier
 #define MPI_Gather weiri_mpi.Gather
 #define MPI_Scatter weiri_mpi.Scatter
+#define MPI_Type_create_hindexed_block(count, length, places, type, made)                          \
+    weiri_mpi_made(weiri_mpi.Type_create_hindexed_block(count, length, places, type, made), made)
 
 #endif

@@ -40,7 +40,7 @@ static void copy_mapped(const blocks_call *call, char *to, const char *from, int
 
 /* --------------------------------------------------------------- the kernel */
 
-enum { VECTORS = 512, VECTORS_MOST_BYTES = 1 << 26 }; /* of one system call */
+enum { VECTORS = 256, VECTORS_MOST_BYTES = 1 << 26 }; /* of one system call */
 
 /* The next byte to copy. */
 typedef struct copy_cursor {

@@ -75,7 +75,8 @@ typedef intptr_t weir_mpi_handle;
     X(Gather,                                                                                      \
       (const void *, int, weir_mpi_handle, void *, int, weir_mpi_handle, int, weir_mpi_handle))    \
     X(Scatter,                                                                                     \
-      (const void *, int, weir_mpi_handle, void *, int, weir_mpi_handle, int, weir_mpi_handle))
+      (const void *, int, weir_mpi_handle, void *, int, weir_mpi_handle, int, weir_mpi_handle))    \
+    X(Type_create_hindexed_block, (int, int, const intptr_t *, weir_mpi_handle, weir_mpi_handle *))
 
 typedef struct weir_mpi_library {
     size_t bytes;        /* of this structure */

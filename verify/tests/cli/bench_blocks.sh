@@ -1,0 +1,52 @@
+#!/bin/bash
+# bench_blocks: rows of weir and its peers, layouts, directions and numbers of ranks, the faults that its check finds and
+# names, and what it refuses. Run from the repository's root.
+# Parts: MPI.
+set -u
+. verify/tests/support/tap.sh
+[ -x ./bench_blocks ] || { echo "1..0 # SKIP bench_blocks is not built; run make"; exit 0; }
+
+csv=$scratch/a.csv
+small=(--layers 2 -n 3 -w 1)
+errs() { grep -qE -e "$1" "$err"; }
+row() { awk -F, -v name="$1" -v column="$2" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == column) at = i } $10 "-" $11 == name { print $at }' "$csv"; }
+refuses() { # PATTERN ARGUMENT...
+    local pattern=$1
+    shift
+    ends_with 2 ./bench_blocks "$@" && errs "$pattern"
+}
+finds() { # FAULT PATTERN: in put and in get
+    ends_with 1 ./bench_blocks -g 2 "${small[@]}" --pages 8 --inject "$1" --csv "$csv" && errs "rank 1: 8 pages: weir put: $2" &&
+        errs "rank 1: 8 pages: weir get: $2" && [ "$(row weir-put verify),$(row weir-get verify),$(row weir-put median_us)" = fail,fail, ]
+}
+
+check "two ranks, with peers: ends with 0" ends_with 0 ./bench_blocks -g 2 "${small[@]}" --pages 3 --peer memcpy --peer readv --csv "$csv"
+check "all rows pass" eval '[ "$(row weir-put verify),$(row weir-get verify),$(row memcpy-memcpy verify),$(row readv-readv verify)" = pass,pass,pass,pass ]'
+check "a row has the bytes of a request: 3 pages of 2 layers, keys and values" [ "$(row weir-put bytes)" = $((3 * 2 * 2 * 16 * 8 * 128 * 2)) ]
+check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
+for engine in vllm-flashinfer vllm-mla sglang sglang-mla; do
+    check "$engine" ends_with 0 ./bench_blocks -g 2 "${small[@]}" --pages 1,5 --engine $engine
+done
+check "unregistered memory" ends_with 0 ./bench_blocks -g 2 "${small[@]}" --pages 5 --buffers unregistered
+check "2 prefill ranks to 1, both ways, sorted" ends_with 0 ./bench_blocks -g 3 "${small[@]}" --pages 5 --prefill 2 --direction both --order sorted --peer readv
+check "1 prefill rank to 2" ends_with 0 ./bench_blocks -g 3 "${small[@]}" --pages 5
+check "lost-block: named with its origin" finds lost-block "page [0-9]+, layer 0, keys, which is page [0-9]+ of rank 0, has not arrived$"
+check "swapped-pair: named with what is there" finds swapped-pair "page [0-9]+, layer 0, keys, which is page [0-9]+ of rank 0, holds page [0-9]+ of rank 0$"
+check "extra-page: named" finds extra-page "page [0-9]+, layer 0, keys is in no list, but holds page 0 of rank 0$"
+check "early-tag: named" eval \
+    'ends_with 1 ./bench_blocks -g 2 "${small[@]}" --pages 8 --inject early-tag && errs "weir put: page .* has not arrived yet: it came after its tag" && ! errs "weir get"'
+check "a fault that changes nothing is an error" eval 'ends_with 2 ./bench_blocks -g 2 "${small[@]}" --pages 1 --inject swapped-pair && errs "changed nothing"'
+check "--inject list prints the faults" eval \
+    'ends_with 0 ./bench_blocks --inject list && [ "$(tr "\n" " " <"$out")" = "lost-block swapped-pair extra-page early-tag " ]'
+check "one rank is refused" refuses "of 1 rank none is left for decode"
+check "an unknown engine is refused with the known ones" refuses "vllm\|vllm-flashinfer" -g 2 --engine none
+check "a list of pages that is none is refused" refuses "up to 32 numbers" -g 2 --pages 1,,2
+check "an odd head is refused" refuses "use a multiple of 4" -g 2 --head-size 6
+
+if command -v "${MPIRUN:-mpirun}" >/dev/null && ci/mpirun -np 2 true >/dev/null 2>&1; then
+    check "MPI's derived types next to weir" ends_with 0 ci/mpirun -np 2 ./bench_blocks "${small[@]}" --pages 3 --peer mpi --csv "$csv"
+    check "both are checked" eval '[ "$(row weir-put verify),$(row mpi-mpi verify)" = pass,pass ]'
+else
+    skip "MPI's derived types next to weir" "no mpirun; apt-get install libopenmpi-dev openmpi-bin"
+fi
+tap_done
