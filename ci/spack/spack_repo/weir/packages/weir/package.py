@@ -1,8 +1,7 @@
-"""Spack's recipe of weir, for Spack 1.0 and later:
-
-    spack repo add ci/spack/spack_repo/weir
-    spack install weir +cuda cuda_arch=90
-"""
+# Spack's recipe of weir, for Spack 1.0 and later:
+#
+#     spack repo add ci/spack/spack_repo/weir
+#     spack install weir +cuda cuda_arch=90
 import os
 
 from spack_repo.builtin.build_systems.cuda import CudaPackage
@@ -24,7 +23,7 @@ class Weir(MakefilePackage, CudaPackage):
     version("main", branch="main")
 
     variant("sqlite", default=True, description="stores of results in one file")
-    variant("gsl", default=True, description="bootstrap intervals, weir-compare, weir-report and weir-check (GPL)")
+    variant("gsl", default=True, description="intervals, weir-compare, -report and -check (GPL)")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build", when="+cuda")
@@ -47,7 +46,8 @@ class Weir(MakefilePackage, CudaPackage):
         spec = self.spec
         arguments = [f"PREFIX={self.prefix}", f"CUDA={int('+cuda' in spec)}"]
         if "+cuda" in spec:
-            arguments += ["SM=" + " ".join(spec.variants["cuda_arch"].value), f"NVCC={spec['cuda'].prefix.bin.nvcc}"]
+            arguments.append("SM=" + " ".join(spec.variants["cuda_arch"].value))
+            arguments.append(f"NVCC={spec['cuda'].prefix.bin.nvcc}")
         return arguments
 
     def build(self, spec, prefix):
