@@ -52,23 +52,31 @@ static void collectives_inform(const bench_run *run)
 /* The root, the patterns, the slowed rank, the plan, and the weights of alltoallv. */
 static void collectives_check(bench_run *run, char *problem)
 {
-    const int nranks = run->job->nranks;
+    const bench_job *job = run->job;
+    const int nranks = job->group_nranks, least = bench_job_least_nranks(job);
     dist = (bench_dist){.nsteps = 1};
     run->dist = &dist;
     if (bench_dist_parse(options.dist, &dist) != WEIR_OK)
         return;
-    if (options.root >= nranks)
+    if (options.root >= least)
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "-r %d: there %s %d rank%s; give a root from 0 to %d", options.root,
-                 nranks == 1 ? "is" : "are", nranks, weiri_s(nranks), nranks - 1);
+                 "-r %d: there %s %d rank%s%s; give a root from 0 to %d", options.root,
+                 least == 1 ? "is" : "are", least, weiri_s(least),
+                 job->ngroups > 1 ? " in a group" : "", least - 1);
+    else if ((options.pattern || options.plan || run->collective == WEIR_COLL_ALLTOALLV) &&
+             !bench_job_is_even(job))
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "%s %s divides %d ranks into groups of different sizes; patterns, plans "
+                 "and alltoallv need equal ones",
+                 options.split_from, options.split_name, job->nranks);
     else if (options.pattern && !bench_patterns_count(options.pattern, nranks))
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--pattern %s: each of these needs two ranks; start more", options.pattern);
-    else if (options.inject_slow_rank > nranks)
+    else if (options.inject_slow_rank > job->nranks)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--inject slow-rank:%d: there %s %d rank%s; give a rank from 0 to %d",
-                 options.inject_slow_rank - 1, nranks == 1 ? "is" : "are", nranks, weiri_s(nranks),
-                 nranks - 1);
+                 options.inject_slow_rank - 1, job->nranks == 1 ? "is" : "are", job->nranks,
+                 weiri_s(job->nranks), job->nranks - 1);
     else if (options.plan) /* --plan is refused for alltoallv */
         bench_plan_check(&options, run->collective, run->job, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)

@@ -65,13 +65,14 @@ static weir_backend backend_of(const bench_options *options)
 }
 
 /* Names the variables that the user has set for other programs, and that change nothing here. */
-static void warn_of_environment(bench_job *job)
+static void warn_of_environment(bench_job *job, const bench_options *options)
 {
+    const int divides = options->split_text != NULL;
     char names[BENCH_WARNING_BYTES / 2];
-    if (bench_environment_foreign(1, names, sizeof names))
+    if (bench_environment_foreign(1, divides, names, sizeof names))
         bench_warning_add(job, "nccl-tests", "variables of nccl-tests that weir does not obey: %s",
                           names);
-    if (bench_environment_foreign(0, names, sizeof names))
+    if (bench_environment_foreign(0, divides, names, sizeof names))
         bench_warning_add(job, "environment",
                           "variables of NCCL that change peers at most, not weir (in brackets: "
                           "what does): %s",
@@ -90,7 +91,7 @@ static weir_status open_run(const program *p, bench_report *report, void **state
     if (status != WEIR_OK)
         return status;
     bench_preflight(run->job);
-    warn_of_environment(run->job);
+    warn_of_environment(run->job, run->options);
     status = bench_report_open(report, run);
     if (status != WEIR_OK)
         return status;
@@ -122,7 +123,10 @@ static void check_command_line(const program *p, char *problem)
     if (!*problem)
         bench_consistency_check(run, problem);
     if (!*problem && run->options->action == BENCH_ACTION_RUN) {
-        p->workload->check(run, problem);
+        if (bench_job_divide(run->job, &run->options->split) != WEIR_OK)
+            snprintf(problem, BENCH_PROBLEM_BYTES, "the ranks cannot be divided into groups");
+        else
+            p->workload->check(run, problem);
         bench_consistency_share(run->job, problem);
     }
 }

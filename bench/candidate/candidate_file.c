@@ -125,8 +125,7 @@ static void child_serve(void *context, int fd)
 
 static int rank_exchange(void *context, void *all, size_t bytes)
 {
-    const bench_job *job = context;
-    return weir_boot_allgather(job->boot, all, bytes) == WEIR_OK ? 0 : -1;
+    return bench_exchange_group(context, all, bytes);
 }
 
 /* Makes the first failure that a rank has that of all ranks. Returns 0 if there is none, else -1.
@@ -155,7 +154,7 @@ static int try_first(file_state *state, uint32_t kind, const void *data, size_t 
 static const char *file_try_call(bench_candidate *self, const weir_call *call)
 {
     file_state *state = self->state;
-    const size_t n = (size_t)self->job->nranks * sizeof(size_t);
+    const size_t n = (size_t)self->job->group_nranks * sizeof(size_t);
     file_call *c = malloc(sizeof *c + 4 * n);
     char what[48];
     if (agree_on_failure(self->job, state, c == NULL, "no memory to try it") == 0) {
@@ -216,10 +215,10 @@ static const bench_candidate_ops file_ops = {
 static void describe_job(bench_job *job, const bench_buffers *buffers, file_state *state)
 {
     state->job = (weir_peer_job){.size = sizeof state->job,
-                                 .rank = job->rank,
-                                 .nranks = job->nranks,
+                                 .rank = job->group_rank,
+                                 .nranks = job->group_nranks,
                                  .local_rank = job->local_rank,
-                                 .nnodes = job->nnodes,
+                                 .nnodes = job->groups[job->group].nnodes,
                                  .device = job->gpu ? weir_comm_device(job->comm) : -1,
                                  .stream = bench_gpu_stream(job->gpu),
                                  .mode = state->mode,

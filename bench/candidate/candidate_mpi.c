@@ -74,7 +74,7 @@ static const char *mpi_refuses(bench_candidate *self, const bench_operation *ope
     if (bench_collective_has_op(call->collective) &&
         !weirv_mpi_combines(call->dtype, call->op, weirv_mpi_type(call->dtype)))
         return mpi_describe_fault(state, call);
-    if (call->count > INT_MAX / (size_t)self->job->nranks)
+    if (call->count > INT_MAX / (size_t)self->job->group_nranks)
         return "MPI counts elements in an int";
     return NULL;
 }
@@ -147,18 +147,19 @@ static int mpi_run_broadcast(bench_candidate *self)
 {
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    if (!self->operation->in_place && self->job->rank == c->root)
+    if (!self->operation->in_place && self->job->group_rank == c->root)
         memcpy(c->out, c->in, c->count * weir_dtype_bytes(c->dtype));
-    return MPI_Bcast(c->out, state->count, state->type, c->root, self->job->mpi->comm);
+    return MPI_Bcast(c->out, state->count, state->type, c->root, self->job->mpi->group);
 }
 
 static int mpi_run_reduce(bench_candidate *self)
 {
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    const void *in = self->operation->in_place && self->job->rank == c->root ? MPI_IN_PLACE : c->in;
+    const void *in =
+        self->operation->in_place && self->job->group_rank == c->root ? MPI_IN_PLACE : c->in;
     return MPI_Reduce(in, c->out, state->count, state->type, state->op, c->root,
-                      self->job->mpi->comm);
+                      self->job->mpi->group);
 }
 
 static int mpi_run_alltoallv(bench_candidate *self)
@@ -166,9 +167,9 @@ static int mpi_run_alltoallv(bench_candidate *self)
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
     const int *counts = self->operation->mpi_counts;
-    int n = self->job->nranks;
+    int n = self->job->group_nranks;
     return MPI_Alltoallv(c->in, counts, counts + n, state->type, c->out, counts + 2 * n,
-                         counts + 3 * n, state->type, self->job->mpi->comm);
+                         counts + 3 * n, state->type, self->job->mpi->group);
 }
 
 /* In place is the root's own block, both of gather and of scatter. */
@@ -176,8 +177,8 @@ static int mpi_run_rooted(bench_candidate *self)
 {
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    const int is_kept = self->operation->in_place && self->job->rank == c->root;
-    MPI_Comm mpi = self->job->mpi->comm;
+    const int is_kept = self->operation->in_place && self->job->group_rank == c->root;
+    MPI_Comm mpi = self->job->mpi->group;
     if ((int)self->operation->collective == WEIRI_COLL_GATHER)
         return MPI_Gather(is_kept ? MPI_IN_PLACE : c->in, state->count, state->type, c->out,
                           state->count, state->type, c->root, mpi);
@@ -193,14 +194,14 @@ static int mpi_run_sendrecv(bench_candidate *self)
     const int to = c->destination < 0 ? MPI_PROC_NULL : c->destination;
     const int from = c->source < 0 ? MPI_PROC_NULL : c->source;
     return MPI_Sendrecv(c->in, state->count, state->type, to, TAG, c->out, state->count,
-                        state->type, from, TAG, self->job->mpi->comm, MPI_STATUS_IGNORE);
+                        state->type, from, TAG, self->job->mpi->group, MPI_STATUS_IGNORE);
 }
 
 static int mpi_run_call(bench_candidate *self)
 {
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    MPI_Comm mpi = self->job->mpi->comm;
+    MPI_Comm mpi = self->job->mpi->group;
     const void *in = self->operation->in_place ? MPI_IN_PLACE : c->in;
     switch ((int)self->operation->collective) {
     case WEIR_COLL_ALLREDUCE:
@@ -240,9 +241,9 @@ static weir_status mpi_run(bench_candidate *self)
         return bench_job_note(self->job, WEIR_ERR_SYSTEM, "MPI's %s failed: %s",
                               weir_collective_name(self->operation->collective), text);
     }
-    int has_result = c->collective != WEIR_COLL_REDUCE || self->job->rank == c->root;
+    int has_result = c->collective != WEIR_COLL_REDUCE || self->job->group_rank == c->root;
     if (c->op == WEIR_AVG && bench_collective_has_op(c->collective) && has_result)
-        mpi_divide(mpi_result_place(self), c->count, c->dtype, self->job->nranks);
+        mpi_divide(mpi_result_place(self), c->count, c->dtype, self->job->group_nranks);
     return WEIR_OK;
 }
 
@@ -277,7 +278,7 @@ weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate
     weir_status status = bench_candidate_create(job, &mpi_ops, sizeof(mpi_state), &self);
     if (status != WEIR_OK)
         return status;
-    MPI_Comm_set_errhandler(job->mpi->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(job->mpi->group, MPI_ERRORS_RETURN);
     mpi_name_library(self->name, sizeof self->name);
     self->peer = 1;
     *candidate = self;

@@ -17,6 +17,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { VERSION_FP8 = 22400, VERSION_WINDOWS = 22700, VERSION_ZERO_CTA = 22800 };
 
@@ -44,7 +45,7 @@ static const char *nccl_refuses(bench_candidate *self, const bench_operation *op
 {
     const nccl_state *state = self->state;
     const weir_call *call = &operation->call;
-    int nranks = self->job->nranks;
+    int nranks = self->job->group_nranks;
     int reduces = weirv_is_reduction(call->collective);
     int is_fp8 = call->dtype == WEIR_FP8_E4M3 || call->dtype == WEIR_FP8_E5M2;
     int is_float = is_fp8 || call->dtype == WEIR_HALF || call->dtype == WEIR_FLOAT ||
@@ -62,7 +63,7 @@ static unsigned long long nccl_tuner_bytes(const bench_candidate *self, const we
     const int is_part =
         call->collective == WEIR_COLL_ALLGATHER || call->collective == WEIR_COLL_REDUCE_SCATTER;
     return (unsigned long long)call->count * weir_dtype_bytes(call->dtype) *
-           (unsigned)(is_part ? self->job->nranks : 1);
+           (unsigned)(is_part ? self->job->group_nranks : 1);
 }
 
 static weir_status nccl_prepare(bench_candidate *self, const bench_operation *operation)
@@ -72,7 +73,8 @@ static weir_status nccl_prepare(bench_candidate *self, const bench_operation *op
     if (state->vendor.tuner && self->follows_table)
         state->row = bench_tuner_find(
             &state->vendor.tuner->table, bench_nccl_tuner_collective(operation->call.collective),
-            nccl_tuner_bytes(self, &operation->call), self->job->nnodes, self->job->nranks, -1, -1);
+            nccl_tuner_bytes(self, &operation->call), self->job->groups[self->job->group].nnodes,
+            self->job->group_nranks, -1, -1);
     return WEIR_OK;
 }
 
@@ -136,7 +138,7 @@ static vendor_result nccl_run_group(const bench_candidate *self, void *stream)
 {
     const nccl_state *state = self->state;
     vendor_result result = state->vendor.group_start();
-    for (int rank = 0; rank < self->job->nranks && result == 0; rank++)
+    for (int rank = 0; rank < self->job->group_nranks && result == 0; rank++)
         result = nccl_exchange_with(self, rank, stream);
     vendor_result ended = state->vendor.group_end();
     return result ? result : ended;
@@ -223,25 +225,42 @@ static vendor_config zero_cta_config(void)
                            .nvlink_centric_schedule = open};
 }
 
-/* Broadcasts rank 0's unique id; the library then connects by itself. Collective; agreed. */
+/* Gives every rank the unique id of its group's leader. Collective; agreed. */
+static weir_status nccl_share_id(bench_candidate *self, vendor_id *id)
+{
+    const nccl_state *state = self->state;
+    bench_job *job = self->job;
+    weir_status status = WEIR_OK;
+    vendor_id *all = calloc((size_t)job->group_nranks, sizeof *all);
+    if (!all)
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for unique ids");
+    else if (job->group_rank == 0)
+        status = nccl_check(self, state->vendor.get_unique_id(&all[0]), "unique id");
+    status = bench_job_agree(job, status, "vendor library");
+    if (status == WEIR_OK && bench_exchange_group(job, all, sizeof *all) != 0)
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for unique ids");
+    if (status == WEIR_OK)
+        *id = all[0];
+    free(all);
+    return status;
+}
+
+/* The library connects the ranks of a group by itself. Collective; agreed. */
 static weir_status nccl_make_communicator(bench_candidate *self, bench_nccl_mode mode)
 {
     nccl_state *state = self->state;
     bench_job *job = self->job;
-    vendor_id id = {{0}};
-    weir_status status = WEIR_OK;
-    if (job->rank == 0)
-        status = nccl_check(self, state->vendor.get_unique_id(&id), "unique id");
-    status = bench_job_agree(job, status, "vendor library");
+    vendor_id id;
+    weir_status status = nccl_share_id(self, &id);
     if (status != WEIR_OK)
         return status;
-    bench_exchange_broadcast(job, &id, sizeof id, 0);
     bench_job_phase(job, "set-up: vendor library", 0);
     vendor_config config = zero_cta_config();
     vendor_result made =
         mode == BENCH_NCCL_ZERO_CTA
-            ? state->vendor.comm_init_config(&state->comm, job->nranks, id, job->rank, &config)
-            : state->vendor.comm_init(&state->comm, job->nranks, id, job->rank);
+            ? state->vendor.comm_init_config(&state->comm, job->group_nranks, id, job->group_rank,
+                                             &config)
+            : state->vendor.comm_init(&state->comm, job->group_nranks, id, job->group_rank);
     status = nccl_check(self, made, "communicator");
     if (status != WEIR_OK && mode == BENCH_NCCL_ZERO_CTA) /* whether a version has the policy
                                                              shows only here */

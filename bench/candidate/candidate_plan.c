@@ -108,7 +108,7 @@ weir_status bench_candidate_plan_try(bench_candidate *candidate, const bench_opt
     const plan_state *state = candidate->state;
     const bench_job *job = candidate->job;
     const weiri_contract *contract = weiri_contract_of((int)collective);
-    const uint64_t n = (uint64_t)job->nranks;
+    const uint64_t n = (uint64_t)job->group_nranks;
     const uint64_t in = contract->in_has_blocks ? n : 1, out = contract->out_has_blocks ? n : 1;
     const uint64_t block = plan_trial_bytes(state->plan, in > out ? in : out);
     weir_mem *mems[2] = {NULL, NULL};

@@ -42,10 +42,10 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
 {
     bench_algo_word words[BENCH_CANDIDATES_MAX];
     const char *backend = weir_backend_name(weir_comm_backend(job->comm));
-    if (job->nnodes > 1)
+    if (job->groups[job->group].nnodes > 1)
         backend = "net"; /* the algorithm table's name for algorithms across nodes */
     const weir_collective call = bench_collective_call(collective);
-    int count = bench_algos_list(options, call, backend, job->nranks, words);
+    int count = bench_algos_list(options, call, backend, job->group_nranks, words);
     if (count < 0 || count + (options->plan != NULL) > BENCH_CANDIDATES_MAX)
         return bench_job_note(job, WEIR_ERR_INVALID, "more than %d algorithms to measure at once",
                               BENCH_CANDIDATES_MAX);

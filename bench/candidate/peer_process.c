@@ -212,20 +212,20 @@ static uint32_t judge_answers(bench_peer_process *process, const peer_answer *an
     return worst >= 0 || unlike ? BENCH_PEER_FAILED : first->kind;
 }
 
-/* Gathers the blocks of all ranks, and replies. Collective. */
+/* Gathers the blocks of the group, and replies. Collective. */
 static int carry_out_exchange(bench_peer_process *process, const void *mine, size_t bytes)
 {
     const bench_job *job = process->job;
-    char *all = calloc((size_t)job->nranks, bytes ? bytes : 1);
-    if (bench_exchange_fold(job, BENCH_FOLD_MIN, all != NULL) < 1) {
+    char *all = calloc((size_t)job->group_nranks, bytes ? bytes : 1);
+    if (all)
+        memcpy(all + (size_t)job->group_rank * bytes, mine, bytes);
+    if (bench_exchange_fold(job, BENCH_FOLD_MIN, all != NULL) < 1 ||
+        bench_exchange_group(job, all, bytes) != 0) {
         snprintf(process->failure, sizeof process->failure, "no memory for its exchange");
         free(all);
         return -1;
     }
-    memcpy(all + (size_t)job->rank * bytes, mine, bytes);
-    if (weir_boot_allgather(job->boot, all, bytes) != WEIR_OK)
-        bench_exchange_fail(job);
-    (void)send_bytes(process->fd, all, (size_t)job->nranks * bytes); /* a death shows next */
+    (void)send_bytes(process->fd, all, (size_t)job->group_nranks * bytes); /* a death shows next */
     free(all);
     return 0;
 }

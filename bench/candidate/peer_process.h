@@ -18,7 +18,7 @@ enum {
     BENCH_PEER_CREATE,
     BENCH_PEER_CALL,
     /* answers */
-    BENCH_PEER_EXCHANGE, /* this rank's block; the reply is the blocks of all ranks, bare */
+    BENCH_PEER_EXCHANGE, /* this rank's block; the reply is the blocks of its group, bare */
     BENCH_PEER_DONE,
     BENCH_PEER_FAILED, /* with one line */
     /* how a process ended */

@@ -90,7 +90,7 @@ int bench_plan_check(const bench_options *options, weir_collective collective, b
     weir_plan *plan = NULL;
     if (weir_plan_read(options->plan, &plan) != WEIR_OK)
         return bench_refuse(problem, "--plan: %s", weir_last_error());
-    int fits = check_plan(options, collective, job ? job->nranks : 0, plan, problem);
+    int fits = check_plan(options, collective, job ? job->group_nranks : 0, plan, problem);
     if (fits == 0 && job)
         fits = prove_plan(options, collective, job, plan, problem);
     if (fits == 0 && job)

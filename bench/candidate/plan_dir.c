@@ -87,7 +87,7 @@ static int examine_file(bench_job *job, const bench_options *options, weir_colle
         return PLAN_BAD;
     }
     int found = PLAN_OTHER;
-    if (bench_plan_is_for(*plan, collective) && weir_plan_nranks(*plan) == job->nranks)
+    if (bench_plan_is_for(*plan, collective) && weir_plan_nranks(*plan) == job->group_nranks)
         found = prove_listed(job, options, collective, *plan, path);
     return found;
 }

@@ -54,7 +54,7 @@ static weir_status try_full_precision(bench_trial *trial, bench_candidate *candi
     trial->data.exact = 0;
     weir_status status = run_once(trial, candidate);
     if (status == WEIR_OK)
-        status = bench_compare_output(trial, candidate, &result->check);
+        status = bench_compare_output(trial, candidate, result);
     trial->data.exact = 1;
     return status;
 }
@@ -71,7 +71,7 @@ static weir_status run_special(bench_trial *trial, bench_candidate *candidate, b
     trial->injects = 0;
     trial->data.stores = bench_rounding_steps(trial, candidate) > 1;
     if (status == WEIR_OK)
-        status = bench_compare_output(trial, candidate, &result->check);
+        status = bench_compare_output(trial, candidate, result);
     return status;
 }
 
@@ -118,6 +118,10 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
     if (bytes < candidate->least_bytes || (candidate->most_bytes && bytes > candidate->most_bytes))
         return 0;
     const char *refusal = candidate->ops->refuses(candidate, &trial->operation);
+    /* Groups of other sizes, or on other nodes, may be refused. */
+    if (trial->job->ngroups > 1 &&
+        bench_exchange_fold(trial->job, BENCH_FOLD_MAX, refusal != NULL) > 0 && !refusal)
+        refusal = "it cannot make this call in another group";
     if (refusal)
         snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
     return refusal == NULL;
@@ -131,7 +135,7 @@ static void explain_other_algo(const bench_candidate *candidate, bench_result *r
     const char *needs = "does not serve this call";
     if (strcmp(candidate->forced, "cma") == 0)
         needs = "needs unregistered memory and process_vm_readv";
-    else if (info && info->needs_mapped && job->nnodes == 1)
+    else if (info && info->needs_mapped && job->groups[job->group].nnodes == 1)
         needs = "needs registered memory";
     snprintf(result->refusal, sizeof result->refusal, "%.20s %s; %.20s ran", candidate->forced,
              needs, result->algo);
@@ -154,10 +158,10 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
         /* With different counts, ranks may select different algorithms. */
-        if (bench_trial_has_splits(trial))
+        if (bench_trial_has_splits(trial) || trial->job->ngroups > 1)
             bench_exchange_broadcast(trial->job, result->algo, sizeof result->algo, 0);
         if (status == WEIR_OK && i < checks)
-            status = bench_compare_output(trial, candidate, &result->check);
+            status = bench_compare_output(trial, candidate, result);
         if (status == WEIR_OK && i < checks && !bench_result_failed(result))
             status = try_full_precision(trial, candidate, result);
         if (status == WEIR_OK && i == 0 && checks)
@@ -231,7 +235,7 @@ weir_status bench_checks_last(bench_trial *trial)
             status = results[i].peer ? WEIR_OK : run_once(trial, candidate);
         first = 0;
         if (status == WEIR_OK && !results[i].peer)
-            status = bench_compare_output(trial, candidate, &results[i].check);
+            status = bench_compare_output(trial, candidate, &results[i]);
         if (status != WEIR_OK)
             return status;
         if (bench_result_failed(&results[i]))

@@ -30,7 +30,7 @@ void bench_checks_write_limits(FILE *out, const bench_options *options);
 /* Compares the output of the candidate's last call and adds the findings of all ranks to check.
  * Wrong data is explained on standard error, rank by rank. Collective; agreed. */
 weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
-                                 weirv_result *check);
+                                 bench_result *result);
 /* How often a value of 8 or 16 bits may be rounded on its way through the candidate at most. What
  * is not in weir's table (a peer, a plan, a kernel of a file) may round as often as there are
  * ranks. Pure. */

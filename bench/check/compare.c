@@ -19,9 +19,10 @@ int bench_compare_is_sampled(size_t bytes)
 int bench_rounding_steps(const bench_trial *trial, bench_candidate *candidate)
 {
     const weir_algo_info *info = bench_candidate_info(candidate, candidate->ops->algo(candidate));
-    if (trial->job->nranks == 1 || !info || info->rounding == WEIR_ROUNDING_PER_RANK)
-        return trial->job->nranks;
-    return info->rounding == WEIR_ROUNDING_PER_NODE ? trial->job->nnodes + 1 : 1;
+    const bench_job *job = trial->job;
+    if (job->group_nranks == 1 || !info || info->rounding == WEIR_ROUNDING_PER_RANK)
+        return job->group_nranks;
+    return info->rounding == WEIR_ROUNDING_PER_NODE ? job->groups[job->group].nnodes + 1 : 1;
 }
 
 /* Applies each oracle that fits the data. The exact oracle has its own result, so that no element
@@ -111,9 +112,9 @@ static void explain_output(const bench_trial *trial, bench_candidate *candidate)
 }
 
 weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
-                                 weirv_result *check)
+                                 bench_result *result)
 {
-    weirv_result found = {0};
+    weirv_result found = {0}, *check = &result->check;
     weir_status status = WEIR_OK;
     bench_job_phase_bytes(trial->job, "verification",
                           trial->row->shape.bytes * (size_t)trial->job->nranks);
@@ -126,6 +127,8 @@ weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
     /* A candidate that puts its result elsewhere may overwrite its input. */
     if (candidate->ops->result(candidate) == trial->operation.call.out)
         found.inputs_changed += weirv_input_changed(&trial->data, trial->layout.in);
+    found.first.rank = trial->job->rank; /* not that of the group */
+    result->own_wrong += found.wrong + found.overruns + found.inputs_changed;
     if (status == WEIR_OK)
         status = weirv_reduce_result(trial->job->boot, &found);
     if (status == WEIR_OK && (found.wrong || found.overruns || found.inputs_changed))

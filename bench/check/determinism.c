@@ -165,7 +165,8 @@ static void record_findings(const repeats *r, bench_result *result)
     const char *name = *result->algo ? result->algo : result->candidate;
     bench_determinism_row *row = find_findings(found, name);
     char first[sizeof row->first] = "";
-    int compares = has_common_result(trial->row->collective) && trial->job->nranks > 1;
+    int compares = has_common_result(trial->row->collective) && trial->job->nranks > 1 &&
+                   trial->job->ngroups == 1; /* groups have other data */
     found->nranks = compares ? trial->job->nranks : 0;
     result->determinism = (bench_determinism_outcome){.tried = 1,
                                                       .differing_repeats = r->by_repeat.wrong > 0,

@@ -225,6 +225,8 @@ weir_status bench_samples_collect(bench_samples *samples, bench_result *result)
     char which[256];
     bench_job *job = trial->job;
     weirv_result found = samples->found;
+    found.first.rank = job->rank; /* not that of the group */
+    result->own_wrong += found.wrong;
     uint64_t first[2] = {samples->first_iteration, (uint64_t)samples->first_is_stale};
     if (!samples->active)
         return WEIR_OK;

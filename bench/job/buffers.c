@@ -23,8 +23,8 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
         size_t shift = (size_t)options->unalign_elements * element_bytes;
         if (options->dtype != BENCH_ALL && options->dtype != type)
             continue;
-        bench_shape shape =
-            bench_shape_make(collective, bytes, element_bytes, job->rank, job->nranks, dist);
+        bench_shape shape = bench_shape_make(collective, bytes, element_bytes, job->group_rank,
+                                             job->group_nranks, dist);
         int uneven = collective == WEIR_COLL_ALLTOALLV; /* buffers have the same size on all
                                                            ranks */
         int in_place = bench_collective_in_place(collective, options->plan != NULL);
@@ -125,7 +125,7 @@ static weir_status register_buffer(bench_job *job, int level, bench_buffer *buff
     status = bench_job_agree(job, status, "registration");
     if (status != WEIR_OK || level < 2)
         return status;
-    buffer->peers = calloc((size_t)job->nranks, sizeof *buffer->peers);
+    buffer->peers = calloc((size_t)job->group_nranks, sizeof *buffer->peers);
     if (!buffer->peers)
         status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for handles");
     status = bench_job_agree(job, status, "handles");
@@ -162,8 +162,8 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
 
 static void free_buffer(const bench_job *job, bench_buffer *buffer, void *operands)
 {
-    for (int peer = 0; buffer->peers && peer < job->nranks; peer++)
-        if (peer != job->rank)
+    for (int peer = 0; buffer->peers && peer < job->group_nranks; peer++)
+        if (peer != job->group_rank)
             weir_mem_free(buffer->peers[peer]);
     free(buffer->peers);
     weir_mem_free(buffer->registered);

@@ -12,7 +12,7 @@ _Noreturn void bench_exchange_fail(const bench_job *job)
     char why[512];
     snprintf(why, sizeof why, "%s", weir_last_error());
     fflush(stdout);
-    bench_watch_give_up(&job->watch, job->comm, why);
+    bench_watch_give_up(&job->watch, job->all, why);
 }
 
 static void exchange_send(const bench_job *job, const void *data, size_t bytes, int peer)
@@ -57,6 +57,25 @@ void *bench_exchange_collect(const bench_job *job, const void *mine, size_t byte
     if (able)
         bench_exchange_gather(job, mine, bytes, all);
     return all;
+}
+
+int bench_exchange_group(const bench_job *job, void *all, size_t bytes)
+{
+    char *blocks = calloc((size_t)job->nranks, bytes ? bytes : 1), *to = all;
+    if (bench_exchange_fold(job, BENCH_FOLD_MIN, blocks != NULL) < 1) {
+        free(blocks);
+        return -1;
+    }
+    memcpy(blocks + (size_t)job->rank * bytes, to + (size_t)job->group_rank * bytes, bytes);
+    if (weir_boot_allgather(job->boot, blocks, bytes) != WEIR_OK)
+        bench_exchange_fail(job);
+    for (int rank = 0; rank < job->nranks; rank++)
+        if (job->group_of[rank] == job->group) {
+            memcpy(to, blocks + (size_t)rank * bytes, bytes);
+            to += bytes;
+        }
+    free(blocks);
+    return 0;
 }
 
 static double fold_two(bench_fold fold, double a, double b)

@@ -20,6 +20,9 @@ void bench_exchange_gather(const bench_job *job, const void *mine, size_t bytes,
 /* The same into new memory, which the caller frees: NULL on ranks other than 0, and on all ranks,
  * without an exchange of the values, if rank 0 has no memory. */
 void *bench_exchange_collect(const bench_job *job, const void *mine, size_t bytes);
+/* Gives every rank the blocks of its group: all has group_nranks of them, of which the rank's own
+ * is filled. Collective over all ranks. Returns 0, or -1 on all ranks without memory. */
+int bench_exchange_group(const bench_job *job, void *all, size_t bytes);
 /* Combines one value of every rank; every rank gets the result. Exact for whole numbers below
  * 2^53. */
 double bench_exchange_fold(const bench_job *job, bench_fold fold, double mine);

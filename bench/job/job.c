@@ -36,16 +36,24 @@
  * sanitizer. */
 enum { SLOWEST_BYTES_PER_MS = 4096 };
 
+/* Whichever communicator reports, it knows where its ranks are. */
+static void note_phase(bench_job *job, const char *phase, uint64_t iteration)
+{
+    weir_comm_note(job->comm, phase, iteration);
+    if (job->all != job->comm)
+        weir_comm_note(job->all, phase, iteration);
+}
+
 void bench_job_phase(bench_job *job, const char *phase, uint64_t iteration)
 {
     bench_watch_step(&job->watch, phase, 0);
-    weir_comm_note(job->comm, phase, iteration);
+    note_phase(job, phase, iteration);
 }
 
 void bench_job_phase_bytes(bench_job *job, const char *phase, size_t bytes)
 {
     bench_watch_step(&job->watch, phase, bytes / SLOWEST_BYTES_PER_MS);
-    weir_comm_note(job->comm, phase, 0);
+    note_phase(job, phase, 0);
 }
 
 /* Completes the note about a failure: the library's text, or else that of the status. */
@@ -145,6 +153,35 @@ static weir_status check_builds(bench_job *job)
     return status;
 }
 
+/* Returns -1 without memory. */
+static int divide_ranks(bench_job *job, const bench_split *split)
+{
+    const size_t n = (size_t)job->nranks;
+    free(job->groups);
+    free(job->group_of);
+    job->groups = calloc(n, sizeof *job->groups);
+    job->group_of = calloc(n, sizeof *job->group_of);
+    if (!job->groups || !job->group_of)
+        return -1;
+    job->ngroups = 0;
+    for (int rank = 0; rank < job->nranks; rank++) {
+        const int color = bench_split_color(split, rank);
+        int at = 0;
+        while (at < job->ngroups && job->groups[at].color != color)
+            at++;
+        if (at == job->ngroups)
+            job->groups[job->ngroups++] = (bench_group){.color = color, .leader = rank};
+        if (rank == job->rank) {
+            job->group = at;
+            job->group_rank = job->groups[at].nranks;
+        }
+        job->group_of[rank] = at;
+        job->groups[at].nranks++;
+    }
+    job->group_nranks = job->groups[job->group].nranks;
+    return 0;
+}
+
 /* The bootstrap of a forked rank belongs to the process that forked it. */
 static weir_status take_ranks(bench_job *job)
 {
@@ -157,9 +194,34 @@ static weir_status take_ranks(bench_job *job)
     if (status != WEIR_OK)
         return status;
     use_timeout(job, WATCHED_MS);
-    if (!job->values || bench_watch_boot(&job->watch, &job->boot, owns_boot) != WEIR_OK)
+    if (!job->values || divide_ranks(job, &(bench_split){.operation = BENCH_SPLIT_NONE}) != 0 ||
+        bench_watch_boot(&job->watch, &job->boot, owns_boot) != WEIR_OK)
         return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for %d ranks", job->nranks);
     return WEIR_OK;
+}
+
+weir_status bench_job_divide(bench_job *job, const bench_split *split)
+{
+    weir_status status = WEIR_OK;
+    if (divide_ranks(job, split) != 0)
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for %d ranks", job->nranks);
+    status = bench_job_agree(job, status, "groups");
+    if (status == WEIR_OK && job->mpi && job->ngroups > 1)
+        bench_mpi_divide(job->mpi, job->groups[job->group].color, job->rank);
+    return status;
+}
+
+int bench_job_least_nranks(const bench_job *job)
+{
+    int least = job->nranks;
+    for (int i = 0; i < job->ngroups; i++)
+        least = job->groups[i].nranks < least ? job->groups[i].nranks : least;
+    return least;
+}
+
+int bench_job_is_even(const bench_job *job)
+{
+    return bench_job_least_nranks(job) * job->ngroups == job->nranks;
 }
 
 weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
@@ -328,13 +390,21 @@ static weir_status job_make_communicator(bench_job *job, weir_backend backend)
     status = bench_job_agree(job, status, "GPUs");
     if (status == WEIR_OK) {
         const double began_us = weiri_clock_us();
-        status = weir_comm_create(job->boot, &config, &job->comm);
+        status = weir_comm_create(job->boot, &config, &job->all);
+        job->comm = job->all;
         job->comm_us = weiri_clock_us() - began_us;
         status = bench_job_agree(job, status, "communicator");
     }
     if (status != WEIR_OK)
         return status;
-    bench_watch_comm(&job->watch, job->comm);
+    bench_watch_comm(&job->watch, job->all);
+    if (job->ngroups > 1) {
+        status = weir_comm_split(job->all, job->groups[job->group].color, job->rank, &config,
+                                 &job->comm);
+        status = bench_job_agree(job, status, "communicators of groups");
+    }
+    if (status != WEIR_OK)
+        return status;
     if (bench_gpu_serves(job->comm))
         status = bench_gpu_open(job->comm, &job->note, &job->gpu);
     return bench_job_agree(job, status, "GPUs");
@@ -367,6 +437,16 @@ static weir_status check_transport(bench_job *job)
     return bench_job_agree(job, status, "communicator");
 }
 
+/* Gives every rank the number of nodes of each group. Collective. */
+static void count_nodes(bench_job *job)
+{
+    job->values[job->rank] = weir_comm_nnodes(job->comm);
+    if (weir_boot_allgather(job->boot, job->values, sizeof *job->values) != WEIR_OK)
+        bench_exchange_fail(job);
+    for (int i = 0; i < job->ngroups; i++)
+        job->groups[i].nnodes = (int)job->values[job->groups[i].leader];
+}
+
 weir_status bench_job_connect(bench_job *job, weir_backend backend)
 {
     find_local_ranks(job);
@@ -382,7 +462,8 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
     use_timeout(job, WATCHED_MS);
     job->setup_ms =
         bench_exchange_fold(job, BENCH_FOLD_MAX, job->setup_ms + (weiri_clock_s() - began_s) * 1e3);
-    job->nnodes = weir_comm_nnodes(job->comm);
+    job->nnodes = weir_comm_nnodes(job->all);
+    count_nodes(job);
     open_nvml(job);
     return check_transport(job);
 }
@@ -397,16 +478,20 @@ void bench_job_end(bench_job *job)
     bench_mpi_end(job->mpi);
     bench_watch_comm(&job->watch, NULL);
     bench_job_phase(job, "tear-down: last barrier", 0);
-    if (job->comm && weir_comm_barrier(job->comm) != WEIR_OK)
-        bench_watch_give_up(&job->watch, job->comm, weir_last_error());
+    if (job->all && weir_comm_barrier(job->all) != WEIR_OK)
+        bench_watch_give_up(&job->watch, job->all, weir_last_error());
     bench_watch_end(&job->watch);
     bench_nvml_close(job->nvml);
     bench_gpu_close(job->gpu);
-    if (job->comm)
+    if (job->comm != job->all)
         (void)weir_comm_destroy(job->comm); /* the barrier above has reported failures */
+    if (job->all)
+        (void)weir_comm_destroy(job->all);
     weir_boot_destroy(job->boot);
     weir_plan_free(job->plan);
     free(job->values);
+    free(job->groups);
+    free(job->group_of);
     memset(job, 0, sizeof *job);
 }
 
@@ -432,7 +517,7 @@ static _Noreturn void leave_broken_job(bench_job *job, const char *why)
     if (!*why)
         bench_exchange_fail(job);
     fflush(stdout);
-    bench_watch_give_up(&job->watch, job->comm, why);
+    bench_watch_give_up(&job->watch, job->all, why);
 }
 
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
@@ -495,8 +580,8 @@ void bench_job_barrier(bench_job *job)
 void bench_job_barrier_closely(bench_job *job)
 {
     bench_job_barrier(job);
-    if (!job->mpi && weir_comm_barrier(job->comm) != WEIR_OK)
-        bench_watch_give_up(&job->watch, job->comm, weir_last_error());
+    if (!job->mpi && weir_comm_barrier(job->all) != WEIR_OK)
+        bench_watch_give_up(&job->watch, job->all, weir_last_error());
 }
 
 /* Longer lines are cut. */

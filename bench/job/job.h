@@ -11,6 +11,7 @@
 #include "bench/job/note.h"
 #include "bench/job/warnings.h"
 #include "bench/job/watch.h"
+#include "bench/options/split.h"
 #include <weir/device.h>
 #include <weir/weir.h>
 
@@ -19,6 +20,12 @@ typedef struct bench_cores {
     int known;
     unsigned long set[1024 / (8 * sizeof(unsigned long))];
 } bench_cores;
+
+/* Ranks that communicate with each other: all of the job, or those of one color (--split). */
+typedef struct bench_group {
+    int color, nranks, nnodes;
+    int leader; /* the job's rank that is the group's rank 0 */
+} bench_group;
 
 typedef struct bench_job {
     const char *program; /* "bench_allreduce" */
@@ -29,9 +36,14 @@ typedef struct bench_job {
     int cpu_rank, cpu_nranks; /* among the ranks of this kernel that may run on the same cpus */
     int has_common_cpus;      /* 1: these are all ranks of this kernel, and more than one */
     weir_boot *boot;
-    double *values; /* nranks values, for exchanges */
-    weir_comm *comm;
-    struct bench_gpu *gpu;   /* this rank's; NULL on the host backend */
+    double *values;               /* nranks values, for exchanges */
+    bench_group *groups;          /* in the order of their leaders; the only one: the job */
+    int *group_of;                /* the group of each rank, an index */
+    int ngroups, group;           /* group: this rank's */
+    int group_rank, group_nranks; /* this rank's place in its group */
+    weir_comm *all;               /* of all ranks */
+    weir_comm *comm;              /* of this rank's group; of one group `all` itself */
+    struct bench_gpu *gpu;        /* this rank's; NULL on the host backend */
     struct weir_plan *plan;  /* of --plan, read and proved; NULL: none, or a candidate has it */
     struct bench_nvml *nvml; /* reads the GPU's state; NULL on the host backend */
     double setup_ms;         /* time to create bootstrap and communicator, on the slowest rank */
@@ -60,6 +72,12 @@ typedef struct bench_job {
  * rank that has one; the job must not be used then. */
 weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
                             const bench_launch *launch);
+/* Divides the ranks into groups, before bench_job_connect; without this call all ranks form one.
+ * Collective; agreed; a failure is reported. */
+weir_status bench_job_divide(bench_job *job, const bench_split *split);
+/* 1 if all groups have the same number of ranks; the least number of a group. Pure. */
+int bench_job_is_even(const bench_job *job);
+int bench_job_least_nranks(const bench_job *job);
 /* Places and binds the process, creates weir's communicator, and opens the rank's GPU
  * if the backend is CUDA. Collective; agreed; a failure is reported on standard error. */
 weir_status bench_job_connect(bench_job *job, weir_backend backend);

@@ -18,7 +18,13 @@ bench_mpi *bench_mpi_start(const char *program, int rank)
         exit(code); /* the guard's */
     bench_mpi_guard_end();
     MPI_Comm_dup(MPI_COMM_WORLD, &only.comm);
+    only.group = only.comm;
     return &only;
+}
+
+void bench_mpi_divide(bench_mpi *mpi, int color, int key)
+{
+    MPI_Comm_split(mpi->comm, color, key, &mpi->group);
 }
 
 weir_status bench_mpi_boot(bench_mpi *mpi, weir_boot **boot)
@@ -30,6 +36,8 @@ void bench_mpi_end(bench_mpi *mpi)
 {
     if (!mpi)
         return;
+    if (mpi->group != mpi->comm)
+        MPI_Comm_free(&mpi->group);
     MPI_Comm_free(&mpi->comm);
     MPI_Finalize();
 }

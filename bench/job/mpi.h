@@ -16,6 +16,8 @@ typedef struct bench_mpi bench_mpi;
 bench_mpi *bench_mpi_start(const char *program, int rank);
 /* Creates a bootstrap of all ranks. Collective. */
 weir_status bench_mpi_boot(bench_mpi *mpi, weir_boot **boot);
+/* Gives the ranks of each color a communicator of their own, in the order of key. Collective. */
+void bench_mpi_divide(bench_mpi *mpi, int color, int key);
 /* Ends MPI; NULL is allowed. Collective. */
 void bench_mpi_end(bench_mpi *mpi);
 /* Writes what the library calls itself, as one or more lines; empty if mpi is NULL. Local. */

@@ -7,7 +7,8 @@
 #include "base/mpi_names.h"
 
 struct bench_mpi {
-    MPI_Comm comm; /* a duplicate of MPI_COMM_WORLD */
+    MPI_Comm comm;  /* a duplicate of MPI_COMM_WORLD */
+    MPI_Comm group; /* of this rank's group; of one group `comm` itself */
 };
 
 #endif

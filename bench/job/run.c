@@ -33,6 +33,7 @@ void bench_run_gather(const bench_run *run, bench_rank_info *infos)
     bench_rank_info mine;
     memset(&mine, 0, sizeof mine);
     mine.rank = run->job->rank;
+    mine.group = run->job->groups[run->job->group].color;
     mine.pid = (int)getpid();
     mine.device = run->job->local_rank;
     memcpy(mine.gpu.bus, "0000:00:00", sizeof "0000:00:00");
@@ -45,8 +46,8 @@ void bench_run_gather(const bench_run *run, bench_rank_info *infos)
     memcpy(mine.place, run->job->place, sizeof mine.place);
     memcpy(mine.machine, run->job->machine, sizeof mine.machine);
     memcpy(mine.digest, run->job->digest, sizeof mine.digest);
-    if (weir_comm_local_rank(run->job->comm) == 0)
-        mine.node_ranks = weir_comm_local_nranks(run->job->comm);
+    if (weir_comm_local_rank(run->job->all) == 0)
+        mine.node_ranks = weir_comm_local_nranks(run->job->all);
     mine.cores = run->job->cores;
     snprintf(mine.binding, sizeof mine.binding, "%s", run->job->binding);
     bench_exchange_gather(run->job, &mine, sizeof mine, infos);

@@ -24,7 +24,7 @@ typedef struct bench_run {
 
 /* One rank, as the header and the manifest show it. */
 typedef struct bench_rank_info {
-    int rank, pid, device;
+    int rank, group, pid, device;
     char host[64], place[160], binding[12];
     double cores;         /* 0: unknown */
     int node_ranks;       /* on a node's first rank the number of its ranks; else 0 */

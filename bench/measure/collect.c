@@ -6,21 +6,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The ranks' times of iteration i, combined. */
-static double combine(const double *all_us, int nranks, int iterations, int i, bench_rank_time how)
+/* The times of a group's ranks in iteration i, combined; of group ALL those of all ranks. */
+enum { ALL = -1 };
+
+static double combine(const bench_job *job, int group, const bench_result *result, int i,
+                      bench_rank_time how)
 {
-    double low = all_us[i], high = all_us[i], sum = 0;
-    for (int rank = 0; rank < nranks; rank++) {
-        double us = all_us[(size_t)rank * (size_t)iterations + (size_t)i];
+    const size_t n = (size_t)result->iterations;
+    const int leader = group == ALL ? 0 : job->groups[group].leader;
+    const double first = result->all_us[(size_t)leader * n + (size_t)i];
+    double low = first, high = first, sum = 0;
+    int count = 0;
+    for (int rank = 0; rank < job->nranks; rank++) {
+        if (group != ALL && job->group_of[rank] != group)
+            continue;
+        double us = result->all_us[(size_t)rank * n + (size_t)i];
         low = us < low ? us : low;
         high = us > high ? us : high;
         sum += us;
+        count++;
     }
     switch (how) {
     case BENCH_RANK_ZERO:
-        return all_us[i];
+        return first;
     case BENCH_RANK_MEAN:
-        return sum / nranks;
+        return sum / count;
     case BENCH_RANK_MIN:
         return low;
     case BENCH_RANK_MAX:
@@ -29,21 +39,31 @@ static double combine(const double *all_us, int nranks, int iterations, int i, b
     return high;
 }
 
+/* On rank 0: statistics of a group, or of all ranks, whose slowest times stay in the result. */
+static void summarise_group(const bench_trial *trial, int group, bench_result *result,
+                            double *scratch, bench_stats *stats, double *time_us)
+{
+    const bench_job *job = trial->job;
+    const int n = result->iterations;
+    for (int i = 0; i < n; i++)
+        result->slowest_us[i] = combine(job, group, result, i, BENCH_RANK_MAX);
+    bench_sequence series = bench_result_sequence(result);
+    *stats = bench_stats_series(&series, bench_iterations_resolution_us(trial), scratch);
+    for (int i = 0; i < n; i++)
+        scratch[i] = combine(job, group, result, i, (bench_rank_time)trial->options->rank_time);
+    *time_us = bench_stats_make(scratch, (size_t)n).median;
+}
+
 /* On rank 0: statistics of one candidate. scratch has room for its iterations. */
 static void summarise(const bench_trial *trial, bench_result *result, double *scratch)
 {
-    const bench_options *options = trial->options;
-    int n = result->iterations, nranks = trial->job->nranks;
-    int skip = options->skip < n ? options->skip : n;
-    for (int i = 0; i < n; i++)
-        result->slowest_us[i] = combine(result->all_us, nranks, n, i, BENCH_RANK_MAX);
+    int n = result->iterations, skip = trial->options->skip < n ? trial->options->skip : n;
+    for (int i = 0; result->groups && i < trial->job->ngroups; i++)
+        summarise_group(trial, i, result, scratch, &result->groups[i].stats,
+                        &result->groups[i].time_us);
+    summarise_group(trial, ALL, result, scratch, &result->stats, &result->time_us);
     memcpy(scratch, result->slowest_us + skip, (size_t)(n - skip) * sizeof *scratch);
     result->per_iter = bench_stats_make(scratch, (size_t)(n - skip));
-    bench_sequence series = bench_result_sequence(result);
-    result->stats = bench_stats_series(&series, bench_iterations_resolution_us(trial), scratch);
-    for (int i = 0; i < n; i++)
-        scratch[i] = combine(result->all_us, nranks, n, i, (bench_rank_time)options->rank_time);
-    result->time_us = bench_stats_make(scratch, (size_t)n).median;
 }
 
 /* On rank 0: the time between the first and the last rank's start, per iteration. Overwrites the
@@ -95,6 +115,25 @@ static void collect_clocks(const bench_job *job, bench_clocks *clocks, bench_clo
     free(all);
 }
 
+/* On rank 0: room for what each of several groups measured. Returns -1 without memory. */
+static int make_groups(const bench_trial *trial, bench_result *result)
+{
+    const bench_job *job = trial->job;
+    const bench_row *row = trial->row;
+    if (job->ngroups == 1 || job->rank != 0)
+        return 0;
+    result->groups = calloc((size_t)job->ngroups, sizeof *result->groups);
+    for (int i = 0; result->groups && i < job->ngroups; i++) {
+        const int nranks = job->groups[i].nranks;
+        result->groups[i].nranks = nranks;
+        result->groups[i].shape =
+            nranks == row->nranks ? row->shape
+                                  : bench_shape_make(row->collective, row->asked_bytes,
+                                                     weir_dtype_bytes(row->dtype), 0, nranks, NULL);
+    }
+    return result->groups ? 0 : -1;
+}
+
 /* Gathers all ranks' times of one member on rank 0 and computes its statistics. Collective;
  * agreed. */
 static weir_status collect_member(bench_trial *trial, bench_series *series, int index,
@@ -110,7 +149,7 @@ static weir_status collect_member(bench_trial *trial, bench_series *series, int 
         clocks = calloc((size_t)job->nranks, sizeof *clocks);
         result->slowest_us = malloc(n * sizeof(double));
         result->all_us = malloc(n * (size_t)job->nranks * sizeof(double));
-        if (!result->slowest_us || !result->all_us || !clocks)
+        if (!result->slowest_us || !result->all_us || !clocks || make_groups(trial, result) != 0)
             status = bench_series_no_memory(job, iterations);
     }
     status = bench_job_agree(job, status, "times");
@@ -132,6 +171,27 @@ static weir_status collect_member(bench_trial *trial, bench_series *series, int 
     if (series->wants_starts)
         collect_skew(job, series, index, result);
     return series->wants_ends ? collect_lateness(job, series, index, result) : WEIR_OK;
+}
+
+/* On rank 0: the errors of each group. Collective. */
+static void collect_wrong(const bench_job *job, bench_result *result)
+{
+    uint64_t *all = bench_exchange_collect(job, &result->own_wrong, sizeof result->own_wrong);
+    for (int rank = 0; all && result->groups && rank < job->nranks; rank++)
+        result->groups[job->group_of[rank]].wrong += all[rank];
+    free(all);
+}
+
+void bench_collect_wrong(bench_trial *trial)
+{
+    for (int i = 0; trial->job->ngroups > 1 && i < trial->row->ncandidates; i++) {
+        bench_result *result = &trial->row->results[trial->in_place][i];
+        if (!bench_result_failed(result))
+            continue;
+        if (!result->groups)
+            (void)make_groups(trial, result); /* without memory only the sum is known */
+        collect_wrong(trial->job, result);
+    }
 }
 
 weir_status bench_collect(bench_trial *trial)

@@ -93,7 +93,7 @@ static weir_status begin_round(bench_trial *trial, const bench_barrier *barrier,
     series->wants_starts =
         trial->options->mode == BENCH_MODE_LATENCY && bench_job_has_common_clock(trial->job);
     series->wants_ends = bench_job_has_common_clock(trial->job) &&
-                         bench_pattern_has_all(trial->pattern, trial->job->nranks);
+                         bench_pattern_has_all(trial->pattern, trial->job->group_nranks);
     if (!round->memory)
         status = bench_job_note(trial->job, WEIR_ERR_NO_MEMORY,
                                 "no memory for checks of timed iterations");
@@ -161,6 +161,8 @@ static weir_status finish_point(bench_trial *trial)
     const double began_s = weiri_clock_s();
     if (status == WEIR_OK && bench_options_verifies(trial->options))
         status = bench_checks_last(trial);
+    if (status == WEIR_OK)
+        bench_collect_wrong(trial);
     count_verification(trial, began_s);
     return status;
 }

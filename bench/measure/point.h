@@ -18,6 +18,8 @@ weir_status bench_point_round(void *trial);
  * results of the row; statistics are on rank 0 only. The series' times are overwritten. Collective;
  * agreed. */
 weir_status bench_collect(bench_trial *trial);
+/* On rank 0: the errors of each of several groups, of results that failed. Collective. */
+void bench_collect_wrong(bench_trial *trial);
 
 /*
  * How many iterations a trial has, how the timing engine runs them, and what that costs. Without

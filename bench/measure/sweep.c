@@ -72,14 +72,24 @@ static weir_status check_room(bench_sweep *s, const bench_row *row)
 static bench_shape shape_of(const bench_sweep *s, size_t bytes)
 {
     return bench_shape_make(s->collective, bytes, weir_dtype_bytes((weir_dtype)s->dtype),
-                            s->run->job->rank, s->run->job->nranks, s->run->dist);
+                            s->run->job->group_rank, s->run->job->group_nranks, s->run->dist);
+}
+
+/* The count parameter of the first group, for decisions that all ranks make. */
+static size_t count_of(const bench_sweep *s, size_t bytes)
+{
+    const int uneven = s->collective == WEIR_COLL_ALLTOALLV; /* with the count of alltoall */
+    return bench_shape_make(uneven ? WEIR_COLL_ALLTOALL : s->collective, bytes,
+                            weir_dtype_bytes((weir_dtype)s->dtype), 0,
+                            s->run->job->groups[0].nranks, NULL)
+        .count;
 }
 
 /* The next size with another number of elements; 0 after the last one. */
 static size_t next_size(bench_sweep *s, size_t bytes)
 {
-    const size_t count = shape_of(s, bytes).count;
-    while ((bytes = bench_sizes_next(s->run->options, bytes)) && shape_of(s, bytes).count == count)
+    const size_t count = count_of(s, bytes);
+    while ((bytes = bench_sizes_next(s->run->options, bytes)) && count_of(s, bytes) == count)
         bench_pace_skip(&s->pace, bytes, s->rounds * s->lines[0].row.placements);
     return bytes;
 }
@@ -92,6 +102,7 @@ static weir_status begin_size(bench_sweep *s, line *at, size_t bytes)
     row->op = (weir_op)s->op;
     row->root = s->root;
     row->pattern = s->collective == WEIR_COLL_SENDRECV ? &s->pattern : NULL;
+    row->asked_bytes = bytes;
     row->shape = shape_of(s, bytes);
     memset(row->primary, 0, sizeof row->primary);
     return check_room(s, row);
@@ -139,10 +150,10 @@ static void set_ranges(bench_sweep *s)
     s->ops =
         range_of(bench_collective_has_op(s->collective) ? options->op : WEIR_SUM, WEIR_OP_COUNT);
     s->roots = bench_collective_has_root(s->collective)
-                   ? range_of(options->root, s->run->job->nranks)
+                   ? range_of(options->root, bench_job_least_nranks(s->run->job))
                    : (range){-1, -1};
     s->pattern_list = s->run->options->pattern ? s->run->options->pattern : "ring";
-    const int npatterns = bench_patterns_count(s->pattern_list, s->run->job->nranks);
+    const int npatterns = bench_patterns_count(s->pattern_list, s->run->job->group_nranks);
     s->patterns = (range){0, s->collective == WEIR_COLL_SENDRECV ? npatterns - 1 : 0};
     s->pattern_index = 0;
     s->dtype = s->dtypes.first;
@@ -182,7 +193,7 @@ static int next_combination(bench_sweep *s)
 /* Makes the pattern of the combination. */
 static void set_pattern(bench_sweep *s)
 {
-    const int nranks = s->run->job->nranks;
+    const int nranks = s->run->job->group_nranks;
     s->pattern = bench_pattern_at(s->pattern_list, nranks, s->pattern_index);
     for (int rank = 0; rank < nranks; rank++)
         s->sources[rank] = bench_pattern_source(&s->pattern, rank, nranks);
@@ -197,7 +208,7 @@ static void prepare_sweep(bench_sweep *s, const bench_buffers *buffers)
     for (int i = 0; i < s->rounds; i++) {
         bench_row *row = &s->lines[i].row;
         row->collective = run->collective;
-        row->nranks = run->job->nranks;
+        row->nranks = run->job->group_nranks;
         row->placements = has_in_place ? BENCH_PLACEMENTS : 1;
         row->oracles = bench_options_oracles(run->options);
         row->ncandidates = s->candidates->count;
@@ -328,7 +339,7 @@ weir_status bench_sweep_open(const bench_run *run, const bench_buffers *buffers,
     const int rounds = bench_options_rounds(options);
     bench_sweep *s = calloc(1, sizeof *s);
     line *lines = calloc((size_t)rounds, sizeof *lines);
-    int *sources = calloc((size_t)run->job->nranks, sizeof *sources);
+    int *sources = calloc((size_t)run->job->group_nranks, sizeof *sources);
     weir_status status = WEIR_OK;
     if (!s || !lines || !sources)
         status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for a row of results");

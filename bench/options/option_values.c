@@ -147,6 +147,31 @@ int bench_floor_of_environment(bench_options *options, char *problem)
     return 0;
 }
 
+/* -------------------------------------------------------------------- groups */
+
+/* nccl-tests prefers the mask, and takes what it cannot read for no rule. */
+int bench_split_of_options(bench_options *options, char *problem)
+{
+    static const char *const names[] = {"NCCL_TESTS_SPLIT_MASK", "NCCL_TESTS_SPLIT"};
+    options->split_from = "--split";
+    if (options->split_text && bench_split_read(options->split_text, &options->split) != 0)
+        return bench_refuse(problem, "--split %s: expected %s", options->split_text,
+                            BENCH_SPLIT_WORDS);
+    for (int i = 0; i < 2 && !options->split_text; i++) {
+        const char *text = getenv(names[i]);
+        if (!text || !*text)
+            continue;
+        if ((i == 0 ? bench_split_read_mask : bench_split_read)(text, &options->split) != 0)
+            return bench_refuse(problem, "%s=%.100s: expected %s", names[i], text,
+                                i == 0 ? "a hexadecimal number such as 0x7" : BENCH_SPLIT_WORDS);
+        options->split_text = text;
+        options->split_from = names[i];
+    }
+    bench_split_name(&options->split, options->split_name, sizeof options->split_name);
+    options->split_text = *options->split_name ? options->split_name : NULL;
+    return 0;
+}
+
 /* -------------------------------------------------------------------- faults */
 
 /* A share in percent, with or without the sign. */

@@ -21,5 +21,7 @@ int bench_floor_read(const char *text, bench_options *options, char *expected);
 /* Takes the floor from NCCL_TESTS_MIN_BW, unless one was given. Returns 0, or -1 with a usage
  * error. */
 int bench_floor_of_environment(bench_options *options, char *problem);
+/* Reads the rule of --split, else of nccl-tests' variables. Returns 0, or -1 with a usage error. */
+int bench_split_of_options(bench_options *options, char *problem);
 
 #endif

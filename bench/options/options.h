@@ -6,6 +6,7 @@
 #ifndef BENCH_OPTIONS_OPTIONS_H
 #define BENCH_OPTIONS_OPTIONS_H
 
+#include "bench/options/split.h"
 #include <weir/weir.h>
 
 enum {
@@ -125,7 +126,11 @@ typedef struct bench_options {
     int backend, transport, mode, verify, buffers, counts; /* the enums above */
     const char *json_path, *csv_path, *tune_path, *tune_nccl_path, *verify_nccl_path, *ceiling_path,
         *algo, *dist, *plan, *plan_dir;
-    const char *pattern; /* of sendrecv */
+    const char *pattern;    /* of sendrecv */
+    const char *split_text; /* the rule in one spelling, `split_name`; NULL: there is none */
+    bench_split split;
+    char split_name[24];
+    const char *split_from; /* "--split", or the variable */
     size_t seed;
     bench_peer peers[BENCH_PEERS_MAX];
     int npeers;

@@ -192,6 +192,21 @@ static int check_nccl(bench_options *options, weir_collective collective, char *
     return 0;
 }
 
+/* Tables and ceilings are of all ranks; algorithms that serve one group may not serve another. */
+static int check_split(const bench_options *options, char *problem)
+{
+    const char *other = options->tune_path                  ? "--tune"
+                        : options->tune_nccl_path           ? "--tune-nccl"
+                        : options->verify_nccl_path         ? "--verify-nccl"
+                        : options->ceiling_path             ? "--ceiling"
+                        : strcmp(options->algo, "all") == 0 ? "--algo all"
+                                                            : NULL;
+    if (options->split_text && other)
+        return bench_refuse(problem, "%s %s and %s: give one of them", options->split_from,
+                            options->split_text, other);
+    return 0;
+}
+
 /* No two output files may have the same name. */
 static int check_outputs(const bench_options *options, char *problem)
 {
@@ -265,7 +280,7 @@ weir_status bench_options_check(bench_options *options, weir_collective collecti
         check_verification(options, problem) || check_algo(options, collective, problem) ||
         check_build(options, problem) || check_peers(options, problem) ||
         check_nccl(options, collective, problem) || check_files(options, collective, problem) ||
-        check_outputs(options, problem))
+        check_outputs(options, problem) || check_split(options, problem))
         return WEIR_ERR_INVALID;
     return WEIR_OK;
 }

@@ -21,6 +21,8 @@ weir_status bench_options_parse(int argc, char **argv, weir_collective collectiv
         return WEIR_OK;
     if (bench_floor_of_environment(options, problem) != 0)
         return WEIR_ERR_INVALID;
+    if (bench_split_of_options(options, problem) != 0)
+        return WEIR_ERR_INVALID;
     return bench_options_check(options, collective, problem);
 }
 

@@ -20,12 +20,14 @@ enum {
     NODE_LINES = 8, /* of more nodes, those of a kind share a line */
 };
 
-/* Returns the end of the ranks from first on that are on the same host, with the same devices. */
+/* Returns the end of the ranks from first on that are on the same host, with the same devices, and
+ * in the same group. */
 static int host_end(const bench_rank_info *infos, int nranks, int first)
 {
     int end = first + 1;
     while (end < nranks && strcmp(infos[end].host, infos[first].host) == 0 &&
-           strcmp(infos[end].gpu.name, infos[first].gpu.name) == 0)
+           strcmp(infos[end].gpu.name, infos[first].gpu.name) == 0 &&
+           infos[end].group == infos[first].group)
         end++;
     return end;
 }
@@ -50,8 +52,8 @@ static void write_folded_devices(FILE *out, const bench_rank_info *infos, int nr
             devices[1] = infos[i].device > devices[1] ? infos[i].device : devices[1];
         }
         fprintf(out, "#  Ranks %d-%d Group %2d Pids %d-%d on %10s devices %d-%d%s%s\n", first,
-                end - 1, 0, pids[0], pids[1], infos[first].host, devices[0], devices[1],
-                infos[first].gpu.name[0] ? " " : "", infos[first].gpu.name);
+                end - 1, infos[first].group, pids[0], pids[1], infos[first].host, devices[0],
+                devices[1], infos[first].gpu.name[0] ? " " : "", infos[first].gpu.name);
     }
     if (left)
         fprintf(out, "#  %d more ranks on %d more hosts\n", left, hosts - lines);
@@ -66,8 +68,9 @@ static void write_devices(FILE *out, const bench_rank_info *infos, int nranks)
     }
     for (int i = 0; i < nranks; i++)
         fprintf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s%s%s\n",
-                infos[i].rank, 0, infos[i].pid, infos[i].host, infos[i].device, infos[i].gpu.bus,
-                infos[i].gpu.name, infos[i].gpu.name[0] ? ", " : "", infos[i].place);
+                infos[i].rank, infos[i].group, infos[i].pid, infos[i].host, infos[i].device,
+                infos[i].gpu.bus, infos[i].gpu.name, infos[i].gpu.name[0] ? ", " : "",
+                infos[i].place);
 }
 
 static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
@@ -277,6 +280,11 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     write_iterations(out, o);
     fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
             o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
+    if (job->ngroups > 1)
+        fprintf(out,
+                "# Groups: %d (%s, %s), all at the same time; a time is that of the slowest "
+                "rank of all, a bandwidth that of one group, the first\n",
+                job->ngroups, o->split_from, o->split_name);
     if (o->npeers)
         write_peers(out, job);
     if (rounds > 1)

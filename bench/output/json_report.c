@@ -51,7 +51,7 @@ static void put_devices(weiri_json_writer *json, const bench_rank_info *infos, i
     for (int i = 0; i < nranks; i++) {
         weiri_json_open_object(json);
         weiri_json_put_whole(json, "rank", infos[i].rank);
-        weiri_json_put_whole(json, "group", 0);
+        weiri_json_put_whole(json, "group", infos[i].group);
         weiri_json_put_whole(json, "pid", infos[i].pid);
         weiri_json_put_text(json, "hostname", infos[i].host);
         weiri_json_put_whole(json, "device", infos[i].device);

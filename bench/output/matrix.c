@@ -161,14 +161,14 @@ void bench_matrix_end(bench_matrix *matrix, FILE *out, const bench_run *run,
         cells made;
         if (entry->is_printed)
             continue;
-        if (collect_cells(matrix, entry, run->job->nranks, &made) == 0) {
+        if (collect_cells(matrix, entry, run->job->group_nranks, &made) == 0) {
             fprintf(out, "#\n# %s, %s, %zu B, %s:\n", entry->candidate,
                     bench_pattern_kind_name(entry->pattern.kind), entry->bytes,
                     entry->pattern.kind == BENCH_PATTERN_PINGPONG ? "us"
                                                                   : "GB/s in each direction");
-            if (run->job->nranks <= BENCH_MATRIX_RANKS)
+            if (run->job->group_nranks <= BENCH_MATRIX_RANKS)
                 print_cells(out, &made);
-            print_slow(matrix, out, entry, infos, made.median_us);
+            print_slow(matrix, out, entry, run->job->ngroups > 1 ? NULL : infos, made.median_us);
         } else {
             matrix->lost = 1;
         }

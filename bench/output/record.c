@@ -75,7 +75,8 @@ weir_status bench_record_check(const bench_run *run, const char *fault, const ch
                           option, path, fault);
 }
 
-void bench_record_put_run_of(bench_record *record, const bench_run *run, int nranks)
+void bench_record_put_run_of(bench_record *record, const bench_run *run, int nranks, int nnodes,
+                             const char *group)
 {
     bench_record_print(record, BENCH_COLUMN_SCHEMA, "%d", WEIRI_COLUMNS_SCHEMA);
     bench_record_put(record, BENCH_COLUMN_RUN_ID, run->id);
@@ -84,12 +85,16 @@ void bench_record_put_run_of(bench_record *record, const bench_run *run, int nra
     bench_record_put(record, BENCH_COLUMN_BACKEND,
                      weir_backend_name(weir_comm_backend(run->job->comm)));
     bench_record_print(record, BENCH_COLUMN_NRANKS, "%d", nranks);
-    bench_record_print(record, BENCH_COLUMN_NNODES, "%d", run->job->nnodes);
+    bench_record_print(record, BENCH_COLUMN_NNODES, "%d", nnodes);
+    bench_record_put(record, BENCH_COLUMN_SPLIT, run->options->split_name);
+    bench_record_print(record, BENCH_COLUMN_GROUP, "%s", group);
 }
 
 void bench_record_put_run(bench_record *record, const bench_run *run)
 {
-    bench_record_put_run_of(record, run, run->job->nranks);
+    const bench_job *job = run->job;
+    bench_record_put_run_of(record, run, job->group_nranks, job->groups[job->group].nnodes,
+                            job->ngroups > 1 ? "all" : "");
 }
 
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
@@ -136,8 +141,8 @@ void bench_record_put_lateness(bench_record *record, const bench_lateness *late)
     bench_record_print(record, BENCH_COLUMN_SKEW_US, "%.3f", late->lag_us);
 }
 
-static void record_put_call(bench_record *record, const bench_row *row, int placement,
-                            const bench_result *result)
+static void record_put_call(bench_record *record, const bench_row *row, const bench_shape *shape,
+                            int placement, const bench_result *result)
 {
     bench_record_put(record, BENCH_COLUMN_COLLECTIVE, weir_collective_name(row->collective));
     bench_record_put(record, BENCH_COLUMN_TRANSPORT, result->transport);
@@ -147,8 +152,8 @@ static void record_put_call(bench_record *record, const bench_row *row, int plac
     bench_record_put(record, BENCH_COLUMN_REDOP, bench_row_op_name(row));
     bench_record_print(record, BENCH_COLUMN_ROOT, "%d", row->root);
     bench_record_put(record, BENCH_COLUMN_PLACEMENT, placement == BENCH_IN_PLACE ? "in" : "out");
-    bench_record_print(record, BENCH_COLUMN_BYTES, "%zu", row->shape.bytes);
-    bench_record_print(record, BENCH_COLUMN_COUNT, "%zu", row->shape.count);
+    bench_record_print(record, BENCH_COLUMN_BYTES, "%zu", shape->bytes);
+    bench_record_print(record, BENCH_COLUMN_COUNT, "%zu", shape->count);
     bench_record_print(record, BENCH_COLUMN_ITERS, "%d", result->iterations);
 }
 
@@ -234,13 +239,22 @@ static void record_put_splits(bench_record *record, const bench_run *run, const 
 }
 
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_row *row,
-                       int placement, const bench_result *result)
+                       int placement, const bench_result *result, int group)
 {
     static const bench_clocks unread = {.samples = 0};
     const bench_figures *figures = &result->figures;
+    const bench_shape *shape = &row->shape;
     bench_record_begin(record);
-    bench_record_put_run(record, run);
-    record_put_call(record, row, placement, result);
+    if (group == BENCH_RECORD_ALL) {
+        bench_record_put_run(record, run);
+    } else {
+        const bench_group *of = &run->job->groups[group];
+        char color[16];
+        shape = &result->groups[group].shape;
+        snprintf(color, sizeof color, "%d", of->color);
+        bench_record_put_run_of(record, run, of->nranks, of->nnodes, color);
+    }
+    record_put_call(record, row, shape, placement, result);
     bench_record_put_times(record, figures->is_usable ? &result->stats : NULL, figures->algbw_gbs,
                            figures->busbw_gbs);
     record_put_checks(record, row, result);

@@ -42,10 +42,13 @@ void bench_record_print(bench_record *record, bench_column_index column, const c
 /* Leaves the columns from first to last empty. */
 void bench_record_leave(bench_record *record, bench_column_index first, bench_column_index last);
 /* Writes the columns that describe the run and its ranks, the same for every program: schema,
- * run_id, utc, host, backend, nranks and nnodes. */
+ * run_id, utc, host, backend, nranks and nnodes (of several groups those of the first), split and
+ * group. */
 void bench_record_put_run(bench_record *record, const bench_run *run);
-/* The same for a row about so many of the ranks. */
-void bench_record_put_run_of(bench_record *record, const bench_run *run, int nranks);
+/* The same for a row about so many of the ranks, which are on so many nodes, and the name of their
+ * group: "" if ranks are not divided. */
+void bench_record_put_run_of(bench_record *record, const bench_run *run, int nranks, int nnodes,
+                             const char *group);
 /* Writes what else makes times of a candidate comparable: buffers, mode, graph, binding, cores and
  * settings. mode: how operations follow each other. peer: NULL for
  * weir; else what the peer reports of its settings, which follows those of the environment. */
@@ -62,9 +65,11 @@ void bench_record_put_lateness(bench_record *record, const bench_lateness *late)
 void bench_record_end(bench_record *record);
 
 /* Fills in all fields of a result that ran, whose figures are known; times and bandwidths stay
- * empty if it failed. */
+ * empty if it failed. group: the group of which the result is (bench_result_of_group), or
+ * BENCH_RECORD_ALL. */
+enum { BENCH_RECORD_ALL = -1 };
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_row *row,
-                       int placement, const bench_result *result);
+                       int placement, const bench_result *result, int group);
 /* WEIR_OK if fault is NULL; else WEIR_ERR_INTERNAL, noted in the job: the column of this name,
  * in the file of this option and path, was not written exactly once. */
 weir_status bench_record_check(const bench_run *run, const char *fault, const char *option,

@@ -84,6 +84,45 @@ void bench_remarks_row(FILE *out, const bench_run *run, const bench_rank_info *i
     fflush(out);
 }
 
+static void write_group(FILE *out, const bench_run *run, const bench_row *row,
+                        const bench_result *result, int group, const char *before)
+{
+    const bench_result part = bench_result_of_group(row, result, group);
+    fprintf(out, "%sgroup %d", before, run->job->groups[group].color);
+    if (part.figures.is_usable)
+        fprintf(out, " %.2f us, %.2f GB/s", part.time_us, part.figures.shown_busbw_gbs);
+    else
+        fprintf(out, " %llu wrong", part.figures.wrong);
+}
+
+static void write_groups(FILE *out, const bench_run *run, const bench_row *row, int placement)
+{
+    enum { SHOWN = 8 };
+    const bench_result *result = &row->results[placement][row->primary[placement]];
+    const int count = run->job->ngroups;
+    int fastest = 0, slowest = 0;
+    if (!result->groups)
+        return;
+    write_subject(out, row, placement, result);
+    for (int i = 0; i < count; i++) {
+        if (count <= SHOWN)
+            write_group(out, run, row, result, i, i ? "; " : "");
+        fastest = result->groups[i].time_us < result->groups[fastest].time_us ? i : fastest;
+        slowest = result->groups[i].time_us > result->groups[slowest].time_us ? i : slowest;
+    }
+    if (count > SHOWN) {
+        write_group(out, run, row, result, fastest, "from ");
+        write_group(out, run, row, result, slowest, " to ");
+    }
+    fputc('\n', out);
+}
+
+void bench_remarks_groups(FILE *out, const bench_run *run, const bench_row *row)
+{
+    for (int placement = 0; placement < row->placements; placement++)
+        write_groups(out, run, row, placement);
+}
+
 void bench_interval_row(bench_interval_count *count, const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++)

@@ -116,6 +116,21 @@ static void report_conclude(const bench_report *report, bench_row *row)
         }
 }
 
+/* Writes a result to the files, then those of its groups. */
+static void report_result(bench_report *report, const bench_row *row, int placement,
+                          const bench_result *result)
+{
+    bench_record record;
+    for (int group = BENCH_RECORD_ALL; group < (result->groups ? report->run->job->ngroups : 0);
+         group++) {
+        const bench_result part =
+            group == BENCH_RECORD_ALL ? *result : bench_result_of_group(row, result, group);
+        bench_record_fill(&record, report->run, row, placement, &part, group);
+        bench_csv_record(&report->csv, &record);
+        bench_json_report_record(&report->json, &record);
+    }
+}
+
 void bench_report_row(bench_report *report, bench_row *row)
 {
     const bench_run *run = report->run;
@@ -126,12 +141,8 @@ void bench_report_row(bench_report *report, bench_row *row)
     for (int placement = 0; placement < row->placements; placement++)
         for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
-            bench_record record;
-            if (!result->ran || !(report->csv.file || report->json.json.file))
-                continue;
-            bench_record_fill(&record, run, row, placement, result);
-            bench_csv_record(&report->csv, &record);
-            bench_json_report_record(&report->json, &record);
+            if (result->ran && (report->csv.file || report->json.json.file))
+                report_result(report, row, placement, result);
         }
     const bench_json_totals totals = report_totals(report);
     bench_csv_flush(&report->csv);
@@ -140,6 +151,7 @@ void bench_report_row(bench_report *report, bench_row *row)
         !run->options->tune_nccl_path) /* with that many candidates ratios are not readable */
         bench_ratios_row(&report->ratios, row);
     bench_ceiling_row(&report->ceiling, row);
+    bench_remarks_groups(stdout, run, row);
     bench_matrix_row(&report->matrix, row);
     bench_tune_row(report->tune, row);
     bench_tune_nccl_row(report->tune_nccl, row);

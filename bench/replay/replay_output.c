@@ -76,7 +76,7 @@ static void csv_row(bench_report *report, const replay_measurement *m, const row
 {
     bench_record record, *f = &record;
     bench_record_begin(f);
-    bench_record_put_run_of(f, report->run, r->nranks);
+    bench_record_put_run_of(f, report->run, r->nranks, report->run->job->nnodes, "");
     csv_put_call(f, r, m->job);
     PRINT(f, ITERS, "%d", m->repetitions);
     PUT(f, VERIFY, !m->options->common.checks ? "off" : r->wrong ? "fail" : "pass");

@@ -47,29 +47,48 @@ const char *bench_determinism_name(const bench_determinism_outcome *outcome)
 }
 
 /* Bytes per time in GB/s (1e9). */
-static double algbw_gbs(const bench_row *row, double time_us)
+static double algbw_gbs(size_t bytes, double time_us)
 {
-    return time_us > 0 ? (double)row->shape.bytes / (time_us * 1e3) : 0;
+    return time_us > 0 ? (double)bytes / (time_us * 1e3) : 0;
 }
 
-bench_figures bench_result_figures(const bench_row *row, const bench_result *result)
+/* The figures of so many errors in a message of so many bytes. */
+static bench_figures figures_of(const bench_result *result, unsigned long long wrong, size_t bytes,
+                                double factor)
 {
-    const double factor = bench_bus_factor(row->collective, row->nranks);
-    bench_figures figures = {.is_wrong = bench_result_failed(result),
-                             .wrong = bench_result_wrong(result),
+    bench_figures figures = {.is_wrong = wrong != 0,
+                             .wrong = wrong,
                              .algbw_gbs = NAN,
                              .busbw_gbs = NAN,
                              .shown_algbw_gbs = NAN,
                              .shown_busbw_gbs = NAN,
                              .ceiling_pct = NAN};
-    figures.is_usable = result->timed && !figures.is_wrong;
+    figures.is_usable = result->timed && !bench_result_failed(result);
     if (!figures.is_usable)
         return figures;
-    figures.algbw_gbs = algbw_gbs(row, result->stats.median);
+    figures.algbw_gbs = algbw_gbs(bytes, result->stats.median);
     figures.busbw_gbs = figures.algbw_gbs * factor;
-    figures.shown_algbw_gbs = algbw_gbs(row, result->time_us);
+    figures.shown_algbw_gbs = algbw_gbs(bytes, result->time_us);
     figures.shown_busbw_gbs = figures.shown_algbw_gbs * factor;
     return figures;
+}
+
+bench_figures bench_result_figures(const bench_row *row, const bench_result *result)
+{
+    return figures_of(result, bench_result_wrong(result), row->shape.bytes,
+                      bench_bus_factor(row->collective, row->nranks));
+}
+
+bench_result bench_result_of_group(const bench_row *row, const bench_result *result, int group)
+{
+    const bench_group_result *of = &result->groups[group];
+    bench_result part = *result;
+    part.stats = of->stats;
+    part.time_us = of->time_us;
+    part.late.is_known = 0;
+    part.figures = figures_of(&part, of->wrong, of->shape.bytes,
+                              bench_bus_factor(row->collective, of->nranks));
+    return part;
 }
 
 bench_sequence bench_result_sequence(const bench_result *result)
@@ -122,6 +141,7 @@ void bench_row_clear(bench_row *row)
         for (int i = 0; i < row->ncandidates; i++) {
             free(row->results[placement][i].slowest_us);
             free(row->results[placement][i].all_us);
+            free(row->results[placement][i].groups);
         }
     memset(row->results, 0, sizeof row->results);
     memset(row->cost, 0, sizeof row->cost);

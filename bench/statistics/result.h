@@ -33,6 +33,15 @@ typedef struct bench_figures {
     double ceiling_pct;                      /* the ceiling divided by the median; NaN: unknown */
 } bench_figures;
 
+/* What one of several groups measured (--split), on rank 0. */
+typedef struct bench_group_result {
+    int nranks;
+    bench_shape shape;
+    bench_stats stats;        /* of the group's slowest rank's time per iteration, us */
+    double time_us;           /* as bench_result.time_us */
+    unsigned long long wrong; /* all that is wrong on its ranks */
+} bench_group_result;
+
 /* One candidate at one size in one placement. */
 typedef struct bench_result {
     const char *candidate, *transport; /* in the candidate's storage */
@@ -60,12 +69,14 @@ typedef struct bench_result {
                             measured */
     bench_lateness late; /* on rank 0: the rank that ends last; unknown without a common clock */
     bench_stats stats;   /* of the slowest rank's time per iteration, us */
-    bench_stats per_iter;  /* the same without the first -K iterations */
-    double time_us;        /* the table's time, a median, as -a says */
-    double cpu_us;         /* a mean, the busiest rank's */
-    double *slowest_us;    /* iterations numbers; owned */
-    double *all_us;        /* nranks x iterations, row r is rank r's; owned */
-    bench_figures figures; /* on rank 0, while the row is reported */
+    bench_stats per_iter;       /* the same without the first -K iterations */
+    double time_us;             /* the table's time, a median, as -a says */
+    double cpu_us;              /* a mean, the busiest rank's */
+    double *slowest_us;         /* iterations numbers; owned */
+    double *all_us;             /* nranks x iterations, row r is rank r's; owned */
+    uint64_t own_wrong;         /* all that is wrong on this rank */
+    bench_group_result *groups; /* one for each group; NULL: there is one group; owned */
+    bench_figures figures;      /* on rank 0, while the row is reported */
 } bench_result;
 
 /* Wall time of rank 0 in seconds. Timing: blocks of iterations of all candidates with their
@@ -83,8 +94,9 @@ typedef struct bench_row {
     int root;                     /* -1: the collective has none */
     const bench_pattern *pattern; /* of sendrecv; else NULL */
     int nranks;
-    bench_shape shape;
-    int placements; /* 2; 1 if the collective has no in-place form */
+    bench_shape shape;  /* of this rank's group */
+    size_t asked_bytes; /* the size that the shape was made for */
+    int placements;     /* 2; 1 if the collective has no in-place form */
     int ncandidates;
     int oracles;                   /* BENCH_ORACLE_* bits: what results are compared with */
     int primary[BENCH_PLACEMENTS]; /* index of the candidate that the table shows */
@@ -116,6 +128,9 @@ typedef struct bench_determinism {
 uint64_t bench_result_wrong(const bench_result *result);
 /* 1 if the result is known to be wrong. */
 int bench_result_failed(const bench_result *result);
+/* The result as one of its groups measured it: with the group's times, errors and figures. Its
+ * lateness is unknown; what it points to stays the result's. Pure. */
+bench_result bench_result_of_group(const bench_row *row, const bench_result *result, int group);
 /* Computes the figures of a result of a row, but for the ceiling. Pure. */
 bench_figures bench_result_figures(const bench_row *row, const bench_result *result);
 /* The times of a timed result on the slowest rank; the result owns them. */

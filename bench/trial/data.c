@@ -11,8 +11,8 @@ static void describe_data(bench_trial *trial)
         .dtype = row->dtype,
         .op = row->op,
         .root = row->root < 0 ? 0 : row->root,
-        .rank = trial->job->rank,
-        .nranks = trial->job->nranks,
+        .rank = trial->job->group_rank,
+        .nranks = trial->job->group_nranks,
         .count = row->shape.count,
         .in_place = trial->in_place,
         .exact = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0,
@@ -33,7 +33,7 @@ int bench_trial_has_steps(const bench_trial *trial)
 /* The peers of sendrecv. */
 static void aim(bench_trial *trial)
 {
-    const int rank = trial->job->rank, nranks = trial->job->nranks;
+    const int rank = trial->job->group_rank, nranks = trial->job->group_nranks;
     weir_call *call = &trial->operation.call;
     if (trial->row->collective != WEIR_COLL_SENDRECV)
         return;
@@ -78,9 +78,10 @@ static void take_turn(bench_trial *trial)
     const bench_pattern *pattern = trial->pattern;
     weir_call *call = &trial->operation.call;
     const int sender = trial->turns++ % 2 ? pattern->second : pattern->first;
-    const int peer = bench_pattern_source(pattern, trial->job->rank, trial->job->nranks);
-    call->destination = trial->job->rank == sender ? peer : -1;
-    call->source = trial->job->rank == sender ? -1 : peer;
+    const int peer =
+        bench_pattern_source(pattern, trial->job->group_rank, trial->job->group_nranks);
+    call->destination = trial->job->group_rank == sender ? peer : -1;
+    call->source = trial->job->group_rank == sender ? -1 : peer;
 }
 
 void bench_trial_next(bench_trial *trial)
@@ -98,8 +99,8 @@ weir_status bench_trial_lay_out(bench_trial *trial)
     const int is_rooted = bench_collective_has_root(trial->row->collective);
     weir_status status = WEIR_OK;
     bench_buffers_place(trial->buffers, &trial->row->shape, element_bytes,
-                        (size_t)trial->options->unalign_elements, trial->job->rank, trial->in_place,
-                        trial->round, &trial->layout);
+                        (size_t)trial->options->unalign_elements, trial->job->group_rank,
+                        trial->in_place, trial->round, &trial->layout);
     trial->operands = &trial->buffers->operands;
     describe_data(trial);
     describe_operation(trial);
@@ -125,7 +126,7 @@ weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *candidat
         weirv_poison(trial->layout.out, trial->row->shape.recv_elements * element_bytes);
     if (trial->row->collective == WEIR_COLL_ALLTOALLV) /* for all steps */
         weirv_fill_part(&trial->data, trial->layout.in, 0, trial->row->shape.send_elements,
-                        trial->job->rank);
+                        trial->job->group_rank);
     else
         weirv_fill_input(&trial->data, trial->layout.in);
     return bench_trial_push(trial);
@@ -133,7 +134,9 @@ weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *candidat
 
 weir_status bench_trial_reset(bench_trial *trial, const bench_candidate *candidate)
 {
-    trial->data.seed = (*trial->next_seed)++;
+    /* Each group has its own data, so that it is noticed if one gets another's. */
+    enum { APART = 48 };
+    trial->data.seed = (*trial->next_seed)++ + ((uint64_t)trial->job->group << APART);
     return bench_trial_fill(trial, candidate);
 }
 

@@ -14,7 +14,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "counts are 64 bits");
 
 static size_t words_of_step(const bench_splits *splits)
 {
-    return (size_t)ARRAYS * (size_t)splits->job->nranks;
+    return (size_t)ARRAYS * (size_t)splits->job->group_nranks;
 }
 
 weir_status bench_splits_open(bench_splits *splits, bench_job *job, const bench_dist *dist,
@@ -43,7 +43,7 @@ void bench_splits_close(bench_splits *splits)
 /* Fills one step: this rank's block sizes and packed displacements. */
 static void fill_step(const bench_splits *splits, int step, size_t count, size_t element_bytes)
 {
-    int rank = splits->job->rank, nranks = splits->job->nranks;
+    int rank = splits->job->group_rank, nranks = splits->job->group_nranks;
     size_t n = (size_t)nranks, sent = 0, received = 0;
     size_t *counts = splits->counts + (size_t)step * words_of_step(splits);
     const bench_dist *dist = splits->dist;
@@ -99,7 +99,7 @@ weir_status bench_splits_fill_rooted(bench_splits *splits, const weirv_case *dat
 void bench_splits_point(const bench_splits *splits, int step, weirv_case *data,
                         bench_operation *operation)
 {
-    size_t n = (size_t)splits->job->nranks, at = (size_t)step * words_of_step(splits);
+    size_t n = (size_t)splits->job->group_nranks, at = (size_t)step * words_of_step(splits);
     const size_t *counts = splits->counts + at;
     data->send_counts = counts;
     data->send_displs = counts + n;

@@ -8,7 +8,7 @@
 #define WEIR_PROGRAMS_COLUMNS_H
 
 /* The value of the first column: increased with each change of the list. */
-enum { WEIRI_COLUMNS_SCHEMA = 7 };
+enum { WEIRI_COLUMNS_SCHEMA = 8 };
 
 /* How the fields of a column are written; all but names are decimal numbers, or empty. */
 typedef enum weiri_column_form {
@@ -79,6 +79,8 @@ typedef enum weiri_column_form {
     X(BINDING, binding, NAME)                                                                      \
     X(CORES, cores, RATE)                                                                          \
     X(SETTINGS, settings, NAME)                                                                    \
-    X(UNJUDGED, unjudged, NAME)
+    X(UNJUDGED, unjudged, NAME)                                                                    \
+    X(SPLIT, split, NAME)                                                                          \
+    X(GROUP, group, NAME)
 
 #endif

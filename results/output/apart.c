@@ -30,6 +30,8 @@ static const aspect aspects[] = {
     {"", RESULTS_BUFFERS, 0, 0},
     {"mode ", RESULTS_MODE, 0, 0},
     {"graph ", RESULTS_GRAPH, 0, 0},
+    {"split ", RESULTS_SPLIT, 0, 0},
+    {"group ", RESULTS_GROUP, 0, 0},
 };
 enum { ASPECTS = sizeof aspects / sizeof *aspects };
 

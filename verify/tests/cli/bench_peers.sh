@@ -107,4 +107,8 @@ for program in bench_barrier bench_init; do
     ends "$program refuses peers in files" 2
     says "$program names the programs that have them" 'the benchmarks of collectives measure peers in files'
 done
+run ./bench_allreduce -g 4 --split mod:2 -b 1K -e 1K -n 5 --peer "$scratch/gathered.so" --csv "$scratch/a.csv"
+ends "a peer works in each of two groups" 0
+rows "its results are right: of both groups, and of each, in both placements" gathered:1.0 pass 6
+
 finish

@@ -410,21 +410,80 @@ TEST(operations_of_batches_that_are_unchecked_are_named)
 TEST(variables_of_nccl_that_change_nothing_are_named)
 {
     char text[200];
-    assert_int_equal(bench_environment_foreign(1, text, sizeof text), 0);
-    assert_int_equal(bench_environment_foreign(0, text, sizeof text), 0);
+    assert_int_equal(bench_environment_foreign(1, 0, text, sizeof text), 0);
+    assert_int_equal(bench_environment_foreign(0, 0, text, sizeof text), 0);
     setenv("NCCL_TESTS_SPLIT", "MOD 2", 1);
     setenv("NCCL_ALGO", "Ring", 1);
     setenv("NCCL_BUFFSIZE", "1", 1);
     setenv("NCCL_PROTO", "", 1); /* empty counts as unset */
-    assert_int_equal(bench_environment_foreign(1, text, sizeof text), 1);
-    assert_string_equal(text, "NCCL_TESTS_SPLIT (all ranks are measured together: start a job for "
-                              "each group)");
-    assert_int_equal(bench_environment_foreign(0, text, sizeof text), 2);
+    assert_int_equal(bench_environment_foreign(1, 0, text, sizeof text), 1);
+    assert_string_equal(text, "NCCL_TESTS_SPLIT (benchmarks without --split measure all ranks "
+                              "together)");
+    assert_int_equal(bench_environment_foreign(0, 0, text, sizeof text), 2);
     assert_string_equal(text, "NCCL_ALGO (--algo); NCCL_BUFFSIZE");
     unsetenv("NCCL_TESTS_SPLIT");
     unsetenv("NCCL_ALGO");
     unsetenv("NCCL_BUFFSIZE");
     unsetenv("NCCL_PROTO");
+}
+
+/* nccl-tests' README: AND 0x7 is MOD 8, OR 0x7 is DIV 8. Its source: the color is the rank combined
+ * with the number in C. */
+static int color_of(char operation, int rank, int value)
+{
+    return operation == '&'   ? rank & value
+           : operation == '|' ? rank | value
+           : operation == '%' ? rank % value
+                              : rank / value;
+}
+
+TEST(rules_that_divide_ranks_are_those_of_nccl_tests)
+{
+    static const struct {
+        const char *text;
+        char operation;
+        int value;
+    } rules[] = {
+        {"AND 0x7", '&', 7}, {"and 7", '&', 7},       {"&0b101", '&', 5}, {"& 0x1", '&', 1},
+        {"OR 0x7", '|', 7},  {"or0x3", '|', 3},       {"| 8", '|', 8},    {"MOD 8", '%', 8},
+        {"mod:2", '%', 2},   {"%3", '%', 3},          {"DIV 8", '/', 8},  {"Div 0B10", '/', 2},
+        {"/4", '/', 4},      {"  MOD  010 ", '%', 8}, {"AND 0", '&', 0},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        bench_split split = {.operation = BENCH_SPLIT_NONE};
+        assert_int_equal(bench_split_read(rules[i].text, &split), 0);
+        for (int rank = 0; rank < 64; rank++)
+            assert_int_equal(bench_split_color(&split, rank),
+                             color_of(rules[i].operation, rank, rules[i].value));
+    }
+}
+
+TEST(masks_that_divide_ranks_are_hexadecimal)
+{
+    static const struct {
+        const char *text;
+        int mask;
+    } masks[] = {{"0x7", 7}, {"7", 7}, {"10", 16}, {"f", 15}, {"0X1F", 31}, {"0", 0}};
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        bench_split split = {.operation = BENCH_SPLIT_NONE};
+        assert_int_equal(bench_split_read_mask(masks[i].text, &split), 0);
+        for (int rank = 0; rank < 64; rank++)
+            assert_int_equal(bench_split_color(&split, rank), rank & masks[i].mask);
+    }
+}
+
+TEST(what_is_no_rule_is_refused)
+{
+    static const char *const bad[] = {"",  "MOD",    "MOD 0",  "DIV 0",  "XOR 3",
+                                      "2", "mod x",  "MOD -2", "MOD 2x", "AND 99999999999",
+                                      "%", "mod::2", "MOD+2"};
+    bench_split split = {.operation = BENCH_SPLIT_DIV, .value = 5};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (bench_split_read(bad[i], &split) == 0)
+            fail_msg("'%s' is taken for a rule", bad[i]);
+    assert_int_not_equal(bench_split_read_mask("g", &split), 0);
+    assert_int_not_equal(bench_split_read_mask("-1", &split), 0);
+    assert_int_equal(split.value, 5); /* kept */
 }
 
 TEST(variables_that_change_peers_are_shown_with_their_values)
@@ -493,8 +552,8 @@ TEST(variables_that_do_not_mislead_are_not_named)
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
         char text[200];
         setenv(silent[i], "1", 1);
-        assert_int_equal(bench_environment_foreign(1, text, sizeof text), 0);
-        assert_int_equal(bench_environment_foreign(0, text, sizeof text), 0);
+        assert_int_equal(bench_environment_foreign(1, 0, text, sizeof text), 0);
+        assert_int_equal(bench_environment_foreign(0, 0, text, sizeof text), 0);
         assert_string_equal(text, "");
         unsetenv(silent[i]);
     }
@@ -511,21 +570,22 @@ TEST(variables_that_mislead_are_named_with_what_helps)
         {"NCCL_IB_HCA", "NCCL_IB_HCA (WEIR_IB_HCA)", 0},
         {"NCCL_IB_TC", "NCCL_IB_TC", 0},
         {"NCCL_TESTS_SPLIT_MASK",
-         "NCCL_TESTS_SPLIT_MASK (all ranks are measured together: start a job for each group)", 1},
+         "NCCL_TESTS_SPLIT_MASK (benchmarks without --split measure all ranks together)", 1},
         {"NCCL_TESTS_OF_LATER", "NCCL_TESTS_OF_LATER", 1}, /* unknown to this version */
     };
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         char text[200];
         setenv(variables[i].name, "1", 1);
-        assert_int_equal(bench_environment_foreign(variables[i].of_tests, text, sizeof text), 1);
+        assert_int_equal(bench_environment_foreign(variables[i].of_tests, 0, text, sizeof text), 1);
         assert_string_equal(text, variables[i].named);
-        assert_int_equal(bench_environment_foreign(!variables[i].of_tests, text, sizeof text), 0);
+        assert_int_equal(bench_environment_foreign(!variables[i].of_tests, 0, text, sizeof text),
+                         0);
         unsetenv(variables[i].name);
     }
     char cut[12];
     setenv("NCCL_HOSTID", "1", 1);
     setenv("NCCL_IB_HCA", "1", 1);
-    assert_true(bench_environment_foreign(0, cut, sizeof cut) >= 1);
+    assert_true(bench_environment_foreign(0, 0, cut, sizeof cut) >= 1);
     assert_int_equal(strlen(cut), sizeof cut - 1);
     unsetenv("NCCL_HOSTID");
     unsetenv("NCCL_IB_HCA");

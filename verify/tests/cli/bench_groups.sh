@@ -1,0 +1,99 @@
+#!/bin/bash
+# Groups of ranks that run at the same time: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK and --split give nccl-tests' groups, every
+# collective is right in them, each group has its rows, and a fault is counted in the group that has it. Run from the
+# repository's root.
+# Needs python3; part: MPI.
+. verify/tests/support/tap.sh
+
+csv=$scratch/a.csv
+export WEIR_BACKEND=host
+if [ ! -x ./bench_allreduce ] || ! command -v python3 >/dev/null; then
+    skip "groups of ranks" "bench_allreduce is not built, or there is no python3"
+    tap_done
+fi
+says() { grep -qF -e "$1" "$err"; }
+# judged PROGRAM: runs python on the CSV's rows and the groups of the header, by rank.
+judged() {
+    python3 - "$csv" "$out" <<END
+import csv, re, sys
+rows = list(csv.DictReader(open(sys.argv[1], encoding="utf-8")))
+groups = [int(m[1]) for m in re.finditer(r"^#  Rank +\d+ Group +(\d+) Pid", open(sys.argv[2], encoding="utf-8").read(), re.M)]
+$1
+END
+}
+# groups_of RULE PYTHON: the groups of 8 ranks by a rule are those of an expression in r, as nccl-tests' README defines it.
+groups_of() { judged "assert groups == [$1 for r in range(8)], groups"; }
+short=(-b 64 -e 64 -n 2 -w 0 --quiet)
+while read -r variable value expression; do
+    value=${value//_/ }
+    check "$variable=$value: ends with 0" ends_with 0 env "$variable=$value" ./bench_allreduce -g 8 "${short[@]}" --csv "$csv"
+    check "$variable=$value: the groups are $expression" groups_of "$expression"
+done <<END
+NCCL_TESTS_SPLIT MOD_2 r%2
+NCCL_TESTS_SPLIT %3 r%3
+NCCL_TESTS_SPLIT DIV_0x4 r//4
+NCCL_TESTS_SPLIT AND_0b101 r&5
+NCCL_TESTS_SPLIT OR_0x3 r|3
+NCCL_TESTS_SPLIT_MASK 4 r&4
+END
+check "the mask is preferred, as in nccl-tests" ends_with 0 env NCCL_TESTS_SPLIT='MOD 4' NCCL_TESTS_SPLIT_MASK=0x1 \
+    ./bench_allreduce -g 8 "${short[@]}" --csv "$csv"
+check "its groups are r&1" groups_of 'r&1'
+check "--split is preferred to both" ends_with 0 env NCCL_TESTS_SPLIT_MASK=0x1 ./bench_allreduce -g 8 "${short[@]}" --split div:4 --csv "$csv"
+check "its groups are r//4" groups_of 'r//4'
+
+for program in allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv gather scatter sendrecv p2p; do
+    check "bench_$program, two groups of two: ends with 0" \
+        ends_with 0 ./bench_$program -g 4 --split mod:2 -b 4K -e 4K -n 6 --csv "$csv"
+    check "bench_$program: all rows are right, in threes: of all, of group 0, of group 1" judged '
+assert len(rows) % 3 == 0 and rows
+for at, row in enumerate(rows):
+    assert (row["verify"], row["wrong"], row["nranks"], row["split"]) == ("pass", "0", "2", "mod:2"), row
+    assert row["group"] == ("all", "0", "1")[at % 3], row
+    assert float(row["median_us"]) > 0, row
+for whole, *parts in zip(rows[::3], rows[1::3], rows[2::3]):
+    assert all(float(whole["median_us"]) >= float(part["median_us"]) for part in parts), (whole, parts)
+    assert all(whole["bytes"] == part["bytes"] for part in parts)'
+done
+check "groups of 2, 2 and 1 ranks: ends with 0" ends_with 0 ./bench_allgather -g 5 --split div:2 -b 1K -e 1K -n 6 --csv "$csv"
+check "the last group has one rank, and its own count" judged '
+assert [(row["group"], row["nranks"], row["count"]) for row in rows[:4]] == [
+    ("all", "2", "128"), ("0", "2", "128"), ("1", "2", "128"), ("2", "1", "256")], rows'
+check "a root beyond the smallest group is a usage error" ends_with 2 ./bench_broadcast -g 5 --split div:2 -r 1
+check "the message says how many ranks it has" says 'there is 1 rank in a group; give a root from 0 to 0'
+check "alltoallv needs equal groups" ends_with 2 ./bench_alltoallv -g 5 --split div:2
+
+check "a fault ends with 1" ends_with 1 ./bench_allreduce -g 4 --split div:2 -b 4K -e 4K -n 4 --inject flip-bit --csv "$csv"
+check "each group counts its own wrong element" judged '
+assert [(row["group"], row["verify"], row["wrong"]) for row in rows[:3]] == [("all", "fail", "2"), ("0", "fail", "1"), ("1", "fail", "1")], rows
+assert all(row["median_us"] == "" for row in rows)'
+check "a rank that skips its call ends the job with 4" ends_with 4 ./bench_allreduce -g 4 --split mod:2 -b 4K -e 4K -n 4 -T 2 --inject skip-signal
+check "a slow rank is seen in its group" ends_with 0 ./bench_allreduce -g 4 --split mod:2 -b 64 -e 64 -n 200 --inject slow-rank:3:900 --csv "$csv"
+check "the group of the slow rank takes longer" judged '
+assert all(float(b["median_us"]) > 1.5 * float(a["median_us"]) for a, b in zip(rows[1::3], rows[2::3])), rows'
+
+for bad in 'MOD 0' 'XOR 2' 2 'mod x'; do
+    check "NCCL_TESTS_SPLIT=$bad is a usage error" ends_with 2 env NCCL_TESTS_SPLIT="$bad" ./bench_allreduce -g 2
+    check "the message names the variable" says "NCCL_TESTS_SPLIT=$bad: expected and, or, mod or div"
+done
+check "--split with --tune is a usage error" ends_with 2 ./bench_allreduce -g 2 --split mod:2 --tune "$scratch/t"
+check "bench_barrier, which has no groups, says so" ends_with 0 env NCCL_TESTS_SPLIT='MOD 2' ./bench_barrier -g 2 -n 4
+check "its warning names the variable" says 'does not obey: NCCL_TESTS_SPLIT (benchmarks without --split measure all ranks together)'
+
+for side in mod:2 div:2; do
+    check "a run with --split $side" ends_with 0 ./bench_allreduce -g 4 --split $side -b 64 -e 64 -n 6 --csv "$scratch/$side.csv"
+done
+check "weir-compare matches groups" ends_with 0 ./weir-compare "$scratch/mod:2.csv" "$scratch/mod:2.csv"
+check "it names them" grep -q 'group 1$' "$out"
+ends_with 2 ./weir-compare "$scratch/mod:2.csv" "$scratch/div:2.csv" >/dev/null
+check "it does not compare groups of other ranks" says 'A has mod:2, B has div:2'
+
+if command -v "${MPIRUN:-mpirun}" >/dev/null && ci/mpirun -np 2 true >/dev/null 2>&1; then
+    check "MPI as a reference and a peer in groups" \
+        ends_with 0 ci/mpirun -np 4 ./bench_allreduce --split mod:2 -b 4K -e 4K -n 5 --peer mpi --csv "$csv"
+    check "both are checked in both groups" judged '
+assert len(rows) == 12 and all(row["verify"] == "pass" and row["oracle"] == "exact+mpi" for row in rows), rows'
+else
+    skip "MPI in groups" "no mpirun; apt-get install libopenmpi-dev openmpi-bin"
+fi
+tap_done
