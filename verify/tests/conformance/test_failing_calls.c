@@ -3,9 +3,9 @@
  * while ranks create a communicator, call collectives, split, exchange memory, run a plan, expert
  * parallelism and channels, and destroy everything. The rank must end with an error whose text has
  * the cause, or carry on with right data; the others must end, too. No rank may crash, hang, have
- * wrong data, or leave memory or descriptors behind. Interrupted and short calls must not be
- * noticed. A short run takes a sample of the calls; `test_failing_calls FUNCTION NUMBER JOB RANK`
- * takes one.
+ * wrong data, or leave memory, descriptors or threads behind. Interrupted and short calls must not
+ * be noticed. A short run takes a sample of the calls; `test_failing_calls FUNCTION NUMBER JOB
+ * RANK` takes one.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/failing_calls.h"
@@ -326,23 +326,37 @@ static int has_cause(const char *text)
     return 0;
 }
 
-static int judge(int is_armed, weir_status status, const objects *o, const char *text,
-                 int leaked_fds, size_t blocks)
+static int judge(int is_armed, weir_status status, const objects *o, const char *text, int leaked,
+                 size_t blocks)
 {
     if (is_armed)
-        snprintf(shared->text, sizeof shared->text, "%d %s; %d descriptors, %zu blocks (%p, %p)",
-                 status, text, leaked_fds, blocks, failing_block_site(0), failing_block_site(1));
+        snprintf(shared->text, sizeof shared->text,
+                 "%d %s; %d descriptors, threads and mappings, %zu blocks (%p, %p)", status, text,
+                 leaked, blocks, failing_block_site(0), failing_block_site(1));
     if (o->is_wrong)
         return ENDED_WITH_WRONG_DATA;
     if (is_armed && !shared->plan.number)
         shared->blocks = blocks;
-    if (leaked_fds > 0 || (is_armed && blocks > shared->blocks))
+    if (leaked > 0 || (is_armed && blocks > shared->blocks))
         return ENDED_WITH_LEAK;
     if (status == WEIR_OK)
         return ENDED_WELL;
     if (is_armed && shared->plan.was_hit && !has_cause(text))
         return ENDED_WITHOUT_CAUSE;
     return *text ? ENDED_BY_ERROR : ENDED_WITHOUT_CAUSE;
+}
+
+/* Descriptors, threads, and mappings of shared memory. */
+static int count_held(void)
+{
+    char line[512];
+    int mappings = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && fgets(line, sizeof line, maps))
+        mappings += strstr(line, "memfd:weir") != NULL;
+    if (maps)
+        fclose(maps);
+    return count_fds() + count_entries("/proc/self/task") + mappings;
 }
 
 static int run_rank(weir_boot *boot, void *argument)
@@ -360,7 +374,7 @@ static int run_rank(weir_boot *boot, void *argument)
         dup2(null, 2);
         close(null);
     }
-    const int fds = count_fds();
+    const int held = count_held();
     const size_t blocks = failing_blocks();
     if (is_armed)
         failing_arm(&shared->plan);
@@ -371,7 +385,7 @@ static int run_rank(weir_boot *boot, void *argument)
     if (status == WEIR_OK && released != WEIR_OK)
         snprintf(text, sizeof text, "%s", weir_last_error());
     failing_disarm();
-    return judge(is_armed, released, &o, text, count_fds() - fds, failing_blocks() - blocks);
+    return judge(is_armed, released, &o, text, count_held() - held, failing_blocks() - blocks);
 }
 
 /* ------------------------------------------------------------------ the test */

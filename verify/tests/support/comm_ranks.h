@@ -184,15 +184,20 @@ static inline int count_steady_maps(void)
 
 /* Counts the entries of /proc/self/fd: the open descriptors of this process, including the one that
  * reads the folder. */
-static inline int count_fds(void)
+static inline int count_entries(const char *path)
 {
     int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
+    DIR *folder = opendir(path);
     while (folder && readdir(folder))
         count++;
     if (folder)
         closedir(folder);
     return count - 2;
+}
+
+static inline int count_fds(void)
+{
+    return count_entries("/proc/self/fd");
 }
 
 #endif

@@ -118,7 +118,7 @@ TEST(choice_reports_missing_ports_and_gids)
     assert_non_null(strstr(weir_last_error(), "eth7"));
 }
 
-/* A card of two ports, as Linux shows it: one down, one with four GIDs. */
+/* A card of two ports, as Linux shows it: one down, one with four GIDs; and another card of one. */
 TEST(choice_reads_ports_from_sysfs)
 {
     char root[] = "/tmp/weir-sys-XXXXXX", link[512], target[512], command[64];
@@ -139,12 +139,16 @@ TEST(choice_reads_ports_from_sysfs)
     test_file_write(root, PORTS "2/gid_attrs/types/2", "IB/RoCE v1\n");
     test_file_write(root, PORTS "2/gid_attrs/types/3", "RoCE v2\n");
     test_file_write(root, PORTS "2/gid_attrs/ndevs/0", "eth3\n");
+    test_file_write(root, "class/infiniband/mlx5_10/ports/1/state", "4: ACTIVE\n");
     test_file_write(root, "devices/pci0000:40/0000:40:01.0/0000:41:00.0/numa_node", "1\n");
     snprintf(target, sizeof target, "%s/devices/pci0000:40/0000:40:01.0/0000:41:00.0", root);
     snprintf(link, sizeof link, "%s/class/infiniband/mlx5_3/device", root);
     assert_int_equal(symlink(target, link), 0);
     assert_int_equal(weiri_rdma_ports(root, &ports, &count), WEIR_OK);
-    assert_int_equal(count, 2);
+    assert_int_equal(count, 3);
+    assert_string_equal(ports[1].device, "mlx5_3");
+    assert_string_equal(ports[2].device, "mlx5_10");
+    assert_true(ports[2].active && ports[2].ngids == 0);
     assert_false(ports[0].active || ports[0].ethernet);
     assert_true(ports[1].active && ports[1].ethernet && ports[1].port == 2);
     assert_string_equal(ports[1].path, "/devices/pci0000:40/0000:40:01.0/0000:41:00.0");
