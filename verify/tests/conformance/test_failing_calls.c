@@ -48,7 +48,6 @@ typedef struct board {
     weir_unique_id id;
     int has_id;
     char text[TEXT_BYTES]; /* of the armed rank */
-    size_t blocks;         /* that remain after a run without a fault */
 } board;
 
 static board *shared;
@@ -335,9 +334,7 @@ static int judge(int is_armed, weir_status status, const objects *o, const char 
                  leaked, blocks, failing_block_site(0), failing_block_site(1));
     if (o->is_wrong)
         return ENDED_WITH_WRONG_DATA;
-    if (is_armed && !shared->plan.number)
-        shared->blocks = blocks;
-    if (leaked > 0 || (is_armed && blocks > shared->blocks))
+    if (leaked > 0 || blocks > 0)
         return ENDED_WITH_LEAK;
     if (status == WEIR_OK)
         return ENDED_WELL;
