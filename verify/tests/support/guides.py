@@ -55,6 +55,8 @@ def plain(line, command):
         line = re.sub(pattern, text, line)
     if "weir-check" in command:
         line = re.sub(NUMBERS, "N", line)
+    if "before.csv after.csv" in command:  # one run of each side, about which a busy machine leaves rows open
+        line = re.sub(r"(regressed|inconclusive: .*)$", "VERDICT", line)
     return line.strip()
 
 
