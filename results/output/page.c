@@ -6,6 +6,7 @@
 
 #include "base/words.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -345,7 +346,8 @@ static void put_manifests(const results_page *page)
           page->file);
 }
 
-static void put_navigation(const results_page *page, const results_group *groups, size_t count)
+static void put_navigation(const results_page *page, const results_group *groups, size_t count,
+                           const char *timeline)
 {
     FILE *file = page->file;
     fprintf(file,
@@ -357,6 +359,8 @@ static void put_navigation(const results_page *page, const results_group *groups
         put_title(file, groups[i].pairs[0].example);
         fputs("</a>", file);
     }
+    if (*timeline)
+        fputs("<a href=\"#timeline\">Time line</a>", file);
     if (page->machine->links || page->machine->topology)
         fputs("<a href=\"#machine\">The machine</a>", file);
     if (has_history(page))
@@ -372,6 +376,9 @@ int results_page_write(const results_page *page)
     size_t nseries = has_history(page) ? page->history->nseries : 0;
     results_group *groups = malloc((c->count + 1) * sizeof *groups);
     int *series = malloc((nseries + 1) * sizeof *series), status = 0;
+    char timeline[PATH_MAX];
+    if (!results_timeline_find(page->report->b, timeline, sizeof timeline))
+        *timeline = '\0';
     results_side_of whose = page->report->name_a ? RESULTS_OF_B : RESULTS_ALONE;
     if (groups && series) {
         size_t count = results_groups_make(page, groups, c->count);
@@ -387,10 +394,12 @@ int results_page_write(const results_page *page)
         put_template(page->file, &template, "@script@");
         fputs(weiri_report_js, page->file);
         put_template(page->file, &template, "@sections@");
-        put_navigation(page, groups, count);
+        put_navigation(page, groups, count, timeline);
         put_verdict(page->file, page->report);
         for (size_t i = 0; i < count; i++)
             put_group(page, &groups[i], i);
+        if (*timeline)
+            results_timeline_put(timeline, page->file);
         results_machine_put(page->machine, page->file);
         put_history(page, series);
         put_manifests(page);

@@ -20,6 +20,11 @@ typedef struct results_page {
  * plots. */
 int results_page_write(const results_page *page);
 
+/* Used by results_page_write: finds the time line that bench_replay drew next to a file of rows,
+ * and whether there is one; writes its section. */
+int results_timeline_find(const results_set *set, char *path, size_t bytes);
+void results_timeline_put(const char *path, FILE *page);
+
 /* Used by results_page_write: the plots of a comparison, in groups of rows that differ in size and
  * candidate only, and of the history. */
 typedef struct results_figure {
