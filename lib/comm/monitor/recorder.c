@@ -25,13 +25,18 @@ enum {
     PAGE_BYTES = 4096,
     LINE_BYTES = 256,  /* enough for a line without splits */
     NUMBER_BYTES = 21, /* of a split with its comma */
-    NAME_BYTES = 48
+    NAME_BYTES = 48,
+    CALL_BYTES = 96,
+    STREAMS_MAX = 32
 };
 
-/* What stands in each line of a communicator: " r3 c1a2b " */
+/* What stands in each line of a communicator, " r3 c1a2b ", and its last call without splits, which
+ * is often the next one as well. */
 struct weiri_recorder {
-    size_t bytes;
-    char prefix[NAME_BYTES];
+    size_t bytes, call_bytes;
+    char prefix[NAME_BYTES], text[CALL_BYTES];
+    weir_call call;
+    int in_place;
 };
 
 /* The file of this process. */
@@ -44,11 +49,14 @@ static struct {
     uint64_t window_at; /* its place in the file */
     uint64_t bytes;     /* of all lines */
     uint64_t begin_ns;  /* the monotonic clock when the file began */
+    int nthreads, nstreams;
+    weir_stream streams[STREAMS_MAX]; /* of GPUs, in the order of their first calls */
 } file = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static atomic_int first_rank = -1;
 static atomic_int groups;
 static _Thread_local int group_now = -1;
+static _Thread_local int thread_number = -1; /* threads are numbered as they first record */
 
 int weiri_recorder_job_rank(int rank)
 {
@@ -181,7 +189,7 @@ void weiri_recorder_open(weir_comm *comm, const weiri_placement *placements)
 {
     if (!weiri_env(WEIRI_ENV_RECORD))
         return;
-    struct weiri_recorder *made = malloc(sizeof *made);
+    struct weiri_recorder *made = calloc(1, sizeof *made);
     const int rank = placements[comm->rank].job_rank;
     pthread_mutex_lock(&file.mutex);
     if (made && shares_process(comm, placements)) {
@@ -272,9 +280,27 @@ static char *put_begin(char *at, const weir_comm *comm, uint64_t begin_ns)
     return at + comm->recorder->bytes;
 }
 
-/* The end of a line. */
-static char *put_end(char *at, uint64_t begin_ns, uint64_t end_ns)
+/* The number of a GPU's stream; on the host that of the thread. */
+static int stream_number(const weir_comm *comm, weir_stream stream)
 {
+    int i = 0;
+    if (!comm->gpu) {
+        if (thread_number < 0)
+            thread_number = file.nthreads++;
+        return thread_number;
+    }
+    while (i < file.nstreams && file.streams[i] != stream)
+        i++;
+    if (i == file.nstreams && i < STREAMS_MAX)
+        file.streams[file.nstreams++] = stream;
+    return i;
+}
+
+/* The end of a line. */
+static char *put_end(char *at, int stream, uint64_t begin_ns, uint64_t end_ns)
+{
+    if (stream)
+        at = put_whole(put_text(at, " stream="), (uint64_t)stream);
     if (group_now >= 0)
         at = put_whole(put_text(at, " group="), (uint64_t)group_now);
     if (end_ns)
@@ -316,7 +342,7 @@ static char *put_splits(char *at, const weir_comm *comm, const weir_call *call)
     return put_counts(at, " received=", received, comm->nranks);
 }
 
-static char *put_call(char *at, const weir_comm *comm, const weir_call *call)
+static char *put_new_call(char *at, const weir_comm *comm, const weir_call *call, int in_place)
 {
     const weiri_contract *contract = weiri_contract_of((int)call->collective);
     at = put_text(at, contract->name);
@@ -332,7 +358,27 @@ static char *put_call(char *at, const weir_comm *comm, const weir_call *call)
     at = put_whole(at, call->count);
     if (contract->has_root)
         at = put_whole(put_text(at, " root="), (uint64_t)call->root);
-    return is_in_place(comm, call) ? put_text(at, " inplace") : at;
+    return in_place ? put_text(at, " inplace") : at;
+}
+
+/* A call whose text has not changed is copied. */
+static char *put_call(char *at, const weir_comm *comm, const weir_call *call)
+{
+    struct weiri_recorder *last = comm->recorder;
+    const int in_place = is_in_place(comm, call);
+    if (call->collective == last->call.collective && call->count == last->call.count &&
+        call->dtype == last->call.dtype && call->op == last->call.op &&
+        call->root == last->call.root && in_place == last->in_place && last->call_bytes) {
+        memcpy(at, last->text, CALL_BYTES);
+        return at + last->call_bytes;
+    }
+    char *end = put_new_call(at, comm, call, in_place);
+    const int is_kept = call->collective != WEIR_COLL_ALLTOALLV && end - at <= CALL_BYTES;
+    last->call = *call;
+    last->in_place = in_place;
+    last->call_bytes = is_kept ? (size_t)(end - at) : 0;
+    memcpy(last->text, at, last->call_bytes);
+    return end;
 }
 
 static char *put_message(char *at, int sends, int peer, size_t count, weir_dtype dtype)
@@ -345,14 +391,16 @@ static char *put_message(char *at, int sends, int peer, size_t count, weir_dtype
 }
 
 void weiri_recorder_message(const weir_comm *comm, int sends, int peer, size_t count,
-                            weir_dtype dtype, uint64_t begin_ns, uint64_t end_ns)
+                            weir_dtype dtype, weir_stream stream, uint64_t begin_ns,
+                            uint64_t end_ns)
 {
     pthread_mutex_lock(&file.mutex);
     char *line = file_room(LINE_BYTES);
     if (line) {
         char *at = put_begin(line, comm, begin_ns);
         at = put_message(at, sends, peer, count, dtype);
-        file.bytes += (uint64_t)(put_end(at, begin_ns, end_ns) - line);
+        at = put_end(at, stream_number(comm, stream), begin_ns, end_ns);
+        file.bytes += (uint64_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);
 }
@@ -365,11 +413,11 @@ static void record_sendrecv(const weir_comm *comm, const weir_call *call, uint64
     if (outer < 0 && call->destination >= 0 && call->source >= 0)
         group_now = weiri_recorder_new_group();
     if (call->destination >= 0)
-        weiri_recorder_message(comm, 1, call->destination, call->count, call->dtype, begin_ns,
-                               end_ns);
+        weiri_recorder_message(comm, 1, call->destination, call->count, call->dtype, call->stream,
+                               begin_ns, end_ns);
     if (call->source >= 0)
-        weiri_recorder_message(comm, 0, call->source, call->recv_count, call->dtype, begin_ns,
-                               end_ns);
+        weiri_recorder_message(comm, 0, call->source, call->recv_count, call->dtype, call->stream,
+                               begin_ns, end_ns);
     group_now = outer;
 }
 
@@ -389,7 +437,8 @@ void weiri_recorder_call(const weir_comm *comm, const weir_call *call, uint64_t 
                                               "values are not known to the host; left out\n");
     } else if (line) {
         char *at = put_call(put_begin(line, comm, begin_ns), comm, call);
-        file.bytes += (uint64_t)(put_end(at, begin_ns, end_ns) - line);
+        at = put_end(at, stream_number(comm, call->stream), begin_ns, end_ns);
+        file.bytes += (uint64_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);
 }
@@ -400,7 +449,8 @@ void weiri_recorder_barrier(const weir_comm *comm, uint64_t begin_ns, uint64_t e
     char *line = file_room(LINE_BYTES);
     if (line) {
         char *at = put_text(put_begin(line, comm, begin_ns), "barrier");
-        file.bytes += (uint64_t)(put_end(at, begin_ns, end_ns) - line);
+        at = put_end(at, stream_number(comm, NULL), begin_ns, end_ns);
+        file.bytes += (uint64_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);
 }

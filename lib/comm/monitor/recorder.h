@@ -28,7 +28,8 @@ void weiri_recorder_call(const weir_comm *comm, const weir_call *call, uint64_t 
                          uint64_t end_ns);
 void weiri_recorder_barrier(const weir_comm *comm, uint64_t begin_ns, uint64_t end_ns);
 void weiri_recorder_message(const weir_comm *comm, int sends, int peer, size_t count,
-                            weir_dtype dtype, uint64_t begin_ns, uint64_t end_ns);
+                            weir_dtype dtype, weir_stream stream, uint64_t begin_ns,
+                            uint64_t end_ns);
 /* Returns a new number for the calls of a group. */
 int weiri_recorder_new_group(void);
 /* The group of the calls that this thread records from now on; -1: none. */

@@ -78,8 +78,8 @@ static weir_status profiler_serve(weiri_nccl_comm *comm, const weiri_nccl_call *
     for (size_t i = 0; i < count && status == WEIR_OK; i++)
         if (weiri_nccl_is_p2p(&calls[i]))
             weiri_recorder_message(own, weiri_nccl_sends(&calls[i]), weiri_nccl_peer(&calls[i]),
-                                   weiri_nccl_count(&calls[i]), calls[i].call.dtype, begin_ns,
-                                   end_ns);
+                                   weiri_nccl_count(&calls[i]), calls[i].call.dtype,
+                                   calls[i].call.stream, begin_ns, end_ns);
     return status;
 }
 
