@@ -38,6 +38,19 @@ void bench_gpu_describe(const bench_gpu *gpu, bench_gpu_info *info);
 /* The stream that operations are enqueued on; NULL for NULL. */
 weir_stream bench_gpu_stream(const bench_gpu *gpu);
 
+/* Streams for calls that are in flight together: lane 0 is the stream above. bench_gpu_add_lanes
+ * creates them up to `count`; bench_gpu_lane is NULL for a GPU that is NULL. */
+enum { BENCH_GPU_LANES_MAX = 8 };
+weir_status bench_gpu_add_lanes(bench_gpu *gpu, int count);
+weir_stream bench_gpu_lane(const bench_gpu *gpu, int lane);
+/* Other lanes go on after what lane 0 has been given so far; lane 0 goes on after what all others
+ * have been given. Not blocking. */
+weir_status bench_gpu_fork(bench_gpu *gpu);
+weir_status bench_gpu_join(bench_gpu *gpu);
+/* Enqueues computation on a lane: a kernel that keeps so many percent of the multiprocessors busy
+ * for so long, at most 10 s. Not blocking. */
+weir_status bench_gpu_compute(bench_gpu *gpu, int lane, double us, int percent);
+
 /* Device memory; and page-locked host memory, from which copies to the device are fast. */
 weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer);
 void bench_gpu_free(bench_gpu *gpu, void *pointer);

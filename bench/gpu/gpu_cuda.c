@@ -16,9 +16,10 @@
 #include <stdlib.h>
 
 struct bench_gpu {
-    bench_note *note; /* the job's */
-    cudaStream_t stream;
-    cudaEvent_t start, end;
+    bench_note *note;                                /* the job's */
+    cudaStream_t stream, lanes[BENCH_GPU_LANES_MAX]; /* lanes[0] is stream */
+    cudaEvent_t start, end, forks[BENCH_GPU_LANES_MAX];
+    int nlanes, processors;
     bench_gpu_info info;
     atomic_int is_held;
 };
@@ -120,6 +121,10 @@ weir_status bench_gpu_open(weir_comm *comm, bench_note *note, bench_gpu **gpu)
         error = cudaEventCreate(&self->start);
     if (error == cudaSuccess)
         error = cudaEventCreate(&self->end);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&self->processors, cudaDevAttrMultiProcessorCount, device);
+    self->lanes[0] = self->stream;
+    self->nlanes = 1;
     if (error != cudaSuccess) {
         bench_gpu_close(self);
         return gpu_check(note, error, "GPU");
@@ -132,6 +137,12 @@ void bench_gpu_close(bench_gpu *gpu)
 {
     if (!gpu)
         return;
+    for (int lane = 0; lane < gpu->nlanes; lane++) {
+        if (gpu->forks[lane])
+            cudaEventDestroy(gpu->forks[lane]);
+        if (lane)
+            cudaStreamDestroy(gpu->lanes[lane]);
+    }
     if (gpu->end)
         cudaEventDestroy(gpu->end);
     if (gpu->start)
@@ -150,6 +161,61 @@ void bench_gpu_describe(const bench_gpu *gpu, bench_gpu_info *info)
 weir_stream bench_gpu_stream(const bench_gpu *gpu)
 {
     return gpu ? gpu->stream : NULL;
+}
+
+weir_status bench_gpu_add_lanes(bench_gpu *gpu, int count)
+{
+    cudaError_t error = cudaEventCreateWithFlags(&gpu->forks[0], cudaEventDisableTiming);
+    while (gpu->nlanes < count && error == cudaSuccess) {
+        const int lane = gpu->nlanes;
+        error = cudaStreamCreateWithFlags(&gpu->lanes[lane], cudaStreamNonBlocking);
+        gpu->nlanes += error == cudaSuccess;
+        if (error == cudaSuccess)
+            error = cudaEventCreateWithFlags(&gpu->forks[lane], cudaEventDisableTiming);
+    }
+    return gpu_check(gpu->note, error, "streams");
+}
+
+weir_stream bench_gpu_lane(const bench_gpu *gpu, int lane)
+{
+    return gpu ? gpu->lanes[lane] : NULL;
+}
+
+weir_status bench_gpu_fork(bench_gpu *gpu)
+{
+    cudaError_t error = cudaSuccess;
+    if (gpu->nlanes > 1)
+        error = cudaEventRecord(gpu->forks[0], gpu->stream);
+    for (int lane = 1; lane < gpu->nlanes && error == cudaSuccess; lane++)
+        error = cudaStreamWaitEvent(gpu->lanes[lane], gpu->forks[0], 0);
+    return gpu_check(gpu->note, error, "event of a stream");
+}
+
+weir_status bench_gpu_join(bench_gpu *gpu)
+{
+    cudaError_t error = cudaSuccess;
+    for (int lane = 1; lane < gpu->nlanes && error == cudaSuccess; lane++) {
+        error = cudaEventRecord(gpu->forks[lane], gpu->lanes[lane]);
+        if (error == cudaSuccess)
+            error = cudaStreamWaitEvent(gpu->stream, gpu->forks[lane], 0);
+    }
+    return gpu_check(gpu->note, error, "event of a stream");
+}
+
+const void *bench_gpu_busy_kernel(void);
+
+weir_status bench_gpu_compute(bench_gpu *gpu, int lane, double us, int percent)
+{
+    enum { THREADS = 1024 };
+    const int wanted = gpu->processors * percent / 100;
+    uint64_t ns = (uint64_t)(us * 1e3);
+    float *sink = NULL;
+    void *arguments[] = {&ns, &sink};
+    const dim3 blocks = {(unsigned)(wanted > 0 ? wanted : 1), 1, 1}, threads = {THREADS, 1, 1};
+    return gpu_check(
+        gpu->note,
+        cudaLaunchKernel(bench_gpu_busy_kernel(), blocks, threads, arguments, 0, gpu->lanes[lane]),
+        "kernel of computation");
 }
 
 weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)

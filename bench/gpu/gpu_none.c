@@ -49,11 +49,21 @@ weir_stream bench_gpu_stream(const bench_gpu *gpu)
     return NULL;
 }
 
+weir_stream bench_gpu_lane(const bench_gpu *gpu, int lane)
+{
+    (void)gpu, (void)lane;
+    return NULL;
+}
+
 void bench_gpu_forget(bench_gpu_graph *graph)
 {
     (void)graph;
 }
 
+WEIRI_ABSENT(bench_gpu_add_lanes);
+WEIRI_ABSENT(bench_gpu_fork);
+WEIRI_ABSENT(bench_gpu_join);
+WEIRI_ABSENT(bench_gpu_compute);
 WEIRI_ABSENT(bench_gpu_alloc);
 WEIRI_ABSENT(bench_gpu_free);
 WEIRI_ABSENT(bench_gpu_mirror_alloc);

@@ -342,11 +342,11 @@ static void describe_place(bench_job *job, const weiri_place *place)
 
 /* 1 if the rank's own thread does all the work. With GPUs the driver has threads, which would be
  * bound to the same core. */
-static int works_alone(const weiri_topo *topo, weir_backend backend)
+static int works_alone(const bench_job *job, const weiri_topo *topo, weir_backend backend)
 {
     weiri_topo_counts counts;
     weiri_topo_count(topo, &counts);
-    return backend == WEIR_BACKEND_HOST || counts.gpus == 0;
+    return !job->has_threads && (backend == WEIR_BACKEND_HOST || counts.gpus == 0);
 }
 
 /* A node that cannot be discovered or bound to is reported but not an error: results are only less
@@ -370,7 +370,7 @@ static void place_process(bench_job *job, weir_backend backend)
         job->process_cores = (double)place.ncores / (place.sharers > 1 ? place.sharers : 1);
         job->all_cores.known =
             sched_getaffinity(0, sizeof job->all_cores.set, (cpu_set_t *)job->all_cores.set) == 0;
-        if (works_alone(topo, backend) && weiri_topo_settle(topo, &place) != WEIR_OK)
+        if (works_alone(job, topo, backend) && weiri_topo_settle(topo, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not on one core: %s", weir_last_error());
         describe_place(job, &place);
         job->binding = place.bound_by_launcher ? "launcher" : place.bound ? "weir" : "none";

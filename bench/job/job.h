@@ -57,6 +57,8 @@ typedef struct bench_job {
     double process_cores;  /* the same of this rank's process; its own thread may have fewer */
     bench_cores all_cores; /* of the process */
     int starves_peers;   /* 1: threads of peers have no core of their own, see bench_cores_check */
+    int has_threads;     /* 1: set by the workload before ranks are bound: a rank's threads work at
+                            the same time, on all cores that the rank has */
     const char *binding; /* who bound this rank: "launcher", "weir", "none"; on rank 0 then, who
                             bound all ranks, or "mixed" */
     char digest[17];     /* of the node's topology */

@@ -11,6 +11,10 @@
 
 typedef struct bench_mpi bench_mpi;
 
+/* Before bench_mpi_start: MPI will be called by several threads at once; else by one. */
+void bench_mpi_use_threads(void);
+/* Whether the library allows this. Local. */
+int bench_mpi_has_threads(const bench_mpi *mpi);
 /* Starts MPI. Collective over the ranks that the launcher started; blocks without a deadline. If
  * MPI_Init fails, the process ends: mpi_guard.h says how, and what program and rank are. */
 bench_mpi *bench_mpi_start(const char *program, int rank);

@@ -9,6 +9,7 @@
 struct bench_mpi {
     MPI_Comm comm;  /* a duplicate of MPI_COMM_WORLD */
     MPI_Comm group; /* of this rank's group; of one group `comm` itself */
+    int has_threads;
 };
 
 #endif

@@ -4,7 +4,6 @@
  * the values of PyTorch's trace as Python writes them.
  */
 #define _GNU_SOURCE /* memmem */
-#include "base/error.h"
 #include "bench/replay/torch.h"
 
 #include "chakra.pb-c.h"
@@ -53,7 +52,7 @@ static weir_status chakra_message(chakra_file *file, int *is_whole, int *is_end)
         file->room = (size_t)length;
         file->data = malloc(file->room);
         if (!file->data)
-            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a node");
+            return replay_no_memory();
     }
     status = chakra_get(file, file->data, (size_t)length, &file->bytes);
     *is_whole = file->bytes == length;

@@ -1,5 +1,5 @@
-/* The last step of reading a recorded job: see complete.h. */
-#include "bench/replay/complete.h"
+/* The last step of reading a recorded job, what no single file shows: see read.h. */
+#include "bench/replay/read.h"
 
 #include "base/error.h"
 
@@ -36,7 +36,7 @@ static weir_status check_call(replay_reader *reader, const replay_call *call)
         !weir_op_name((weir_op)call->op) || call->comm >= (uint32_t)reader->trace->ncomms)
         return FAIL_AT(reader, call, "a call without a known collective, type or operation");
     const replay_comm *comm = &reader->trace->comms[call->comm];
-    const int has_peer = replay_kind_has_root(kind) || kind == REPLAY_SEND || kind == REPLAY_RECV;
+    const int has_peer = replay_kind_has_root(kind) || replay_is_message(call);
     if (call->count > REPLAY_COUNT_MAX)
         return FAIL_AT(reader, call, "%s of %llu elements; at most 2^40 can be replayed",
                        replay_kind_name(kind), (unsigned long long)call->count);
@@ -179,7 +179,7 @@ weir_status replay_complete(replay_reader *reader)
     uint32_t *comms = calloc(ncomms, sizeof *comms);
     int *ranks = calloc((size_t)trace->nranks, sizeof *ranks);
     if (!used || !comms || !ranks)
-        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu communicators", ncomms);
+        status = replay_no_memory();
     if (status == WEIR_OK)
         status = check_calls(reader, used);
     for (int i = 0; i < trace->ncomms && status == WEIR_OK; i++)

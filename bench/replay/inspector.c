@@ -3,7 +3,6 @@
  * for each call, in the order in which a communicator's calls ended. It has bytes, but neither
  * types, operations nor roots. From v4.1 on, dump_stats counts the calls that Inspector lost.
  */
-#include "base/error.h"
 #include "bench/replay/json.h"
 #include "bench/replay/seats.h"
 
@@ -13,24 +12,52 @@
 
 /* One object, as far as it is needed. Numbers are -1 if it does not have them. */
 typedef struct inspected {
-    char comm[64], version[16], writer[32], host[64], name[32];
+    char comm[64], version[16], writer[32], host[64], collective[32], message[32];
     int64_t pid, rank, nranks, number, bytes, peer, start_us, lost;
     double duration_us;
-    int is_call, is_pair;
     long line;
 } inspected;
 
-static const struct inspected_kind {
-    const char *name;
-    int kind;
-} kinds[] = {
-    {"AllReduce", REPLAY_ALLREDUCE}, {"ReduceScatter", REPLAY_REDUCE_SCATTER},
-    {"AllGather", REPLAY_ALLGATHER}, {"Broadcast", REPLAY_BROADCAST},
-    {"Reduce", REPLAY_REDUCE},       {"AlltoAll", REPLAY_ALLTOALL},
-    {"All2All", REPLAY_ALLTOALL},    {"Gather", REPLAY_GATHER},
-    {"Scatter", REPLAY_SCATTER},     {"Send", REPLAY_SEND},
-    {"Recv", REPLAY_RECV},
+#define NUMBER(key, member)                                                                        \
+    {                                                                                              \
+        key, REPLAY_JSON_WHOLE, 0, offsetof(inspected, member)                                     \
+    }
+#define TEXT(key, member)                                                                          \
+    {                                                                                              \
+        key, REPLAY_JSON_TEXT, sizeof((inspected *)0)->member, offsetof(inspected, member)         \
+    }
+#define MEMBERS(key)                                                                               \
+    {                                                                                              \
+        key, REPLAY_JSON_MEMBERS, 0, 0                                                             \
+    }
+
+static const replay_json_field fields[] = {
+    MEMBERS("header"),
+    MEMBERS("metadata"),
+    MEMBERS("coll_perf"),
+    MEMBERS("p2p_perf"),
+    MEMBERS("*event_trace_ts"),
+    MEMBERS("dump_stats"),
+    TEXT("id", comm),
+    TEXT("inspector_output_format_version", version),
+    TEXT("rec_mechanism", writer),
+    TEXT("hostname", host),
+    TEXT("coll", collective),
+    TEXT("p2p", message),
+    NUMBER("pid", pid),
+    NUMBER("rank", rank),
+    NUMBER("n_ranks", nranks),
+    NUMBER("coll_sn", number),
+    NUMBER("p2p_sn", number),
+    NUMBER("coll_msg_size_bytes", bytes),
+    NUMBER("p2p_msg_size_bytes", bytes),
+    NUMBER("p2p_peer", peer),
+    NUMBER("coll_start_ts", start_us),
+    NUMBER("p2p_start_ts", start_us),
+    {"*_exec_time_us", REPLAY_JSON_REAL, 0, offsetof(inspected, duration_us)},
+    {"*drop", REPLAY_JSON_COUNT, 0, offsetof(inspected, lost)},
 };
+static const replay_json_table table = {fields, sizeof fields / sizeof *fields, NULL};
 
 static int inspector_recognises(const char *head, size_t bytes)
 {
@@ -39,75 +66,10 @@ static int inspector_recognises(const char *head, size_t bytes)
            strstr(head, "\"inspector_output_format_version\"");
 }
 
-/* Reads the next value, a number; NAN if it is none. */
-static double inspected_real(replay_json *json)
-{
-    return replay_json_next(json) == REPLAY_JSON_WORD ? strtod(json->text, NULL) : NAN;
-}
-
-static void inspected_object(replay_json *json, inspected *call, int depth);
-
-/* Reads the value of a key, whatever object it is in: all keys differ. */
-static void inspected_value(replay_json *json, inspected *call, int depth)
-{
-    const struct {
-        const char *key;
-        int64_t *number;
-        char *text;
-        size_t bytes;
-    } fields[] = {
-        {"id", NULL, call->comm, sizeof call->comm},
-        {"inspector_output_format_version", NULL, call->version, sizeof call->version},
-        {"rec_mechanism", NULL, call->writer, sizeof call->writer},
-        {"hostname", NULL, call->host, sizeof call->host},
-        {"coll", NULL, call->name, sizeof call->name},
-        {"p2p", NULL, call->name, sizeof call->name},
-        {"pid", &call->pid, NULL, 0},
-        {"rank", &call->rank, NULL, 0},
-        {"n_ranks", &call->nranks, NULL, 0},
-        {"coll_sn", &call->number, NULL, 0},
-        {"p2p_sn", &call->number, NULL, 0},
-        {"coll_msg_size_bytes", &call->bytes, NULL, 0},
-        {"p2p_msg_size_bytes", &call->bytes, NULL, 0},
-        {"p2p_peer", &call->peer, NULL, 0},
-        {"coll_start_ts", &call->start_us, NULL, 0},
-        {"p2p_start_ts", &call->start_us, NULL, 0},
-    };
-    const int is_time = strstr(json->text, "_exec_time_us") != NULL;
-    const int is_loss = strstr(json->text, "drop") != NULL;
-    size_t i = 0;
-    call->is_pair |= replay_json_is(json, "p2p_perf");
-    call->is_call |= replay_json_is(json, "coll_perf") || replay_json_is(json, "p2p_perf");
-    while (i < sizeof fields / sizeof *fields && !replay_json_is(json, fields[i].key))
-        i++;
-    if (i < sizeof fields / sizeof *fields && fields[i].text)
-        replay_json_string(json, fields[i].text, fields[i].bytes);
-    else if (i < sizeof fields / sizeof *fields)
-        *fields[i].number = replay_json_whole(json, -1);
-    else if (is_time)
-        call->duration_us = inspected_real(json);
-    else if (is_loss)
-        call->lost += replay_json_whole(json, 0) > 0;
-    else {
-        const replay_token token = replay_json_next(json);
-        if (token == REPLAY_JSON_OBJECT && depth < 4)
-            inspected_object(json, call, depth + 1);
-        else if (token == REPLAY_JSON_OBJECT || token == REPLAY_JSON_ARRAY)
-            replay_json_leave(json);
-    }
-}
-
-static void inspected_object(replay_json *json, inspected *call, int depth)
-{
-    while (replay_json_key(json))
-        inspected_value(json, call, depth);
-}
-
 /* Finds the seat of a call's process in its communicator. NULL: it has none, which was noted. */
 static weir_status inspected_seat(replay_reader *reader, const inspected *call, replay_seat **seat)
 {
     char process[128], key[256];
-    replay_seats *seats = replay_seats_of(reader);
     *seat = NULL;
     if (!*call->comm || call->rank < 0 || call->nranks <= call->rank ||
         call->nranks > REPLAY_RANKS_MAX) {
@@ -116,7 +78,7 @@ static weir_status inspected_seat(replay_reader *reader, const inspected *call, 
     }
     snprintf(process, sizeof process, "%s:%lld", call->host, (long long)call->pid);
     snprintf(key, sizeof key, "%s %s %lld", process, call->comm, (long long)call->rank);
-    *seat = seats ? replay_seat_find(seats, key) : NULL;
+    *seat = replay_seat_find(reader, key);
     return *seat ? WEIR_OK
                  : replay_seat_set(reader, call->line, key, process, call->comm, (int)call->nranks,
                                    (int)call->rank, seat);
@@ -126,7 +88,7 @@ static weir_status inspected_seat(replay_reader *reader, const inspected *call, 
 static void inspected_gap(replay_reader *reader, const inspected *from, int is_weir,
                           replay_seat *seat, int kind)
 {
-    uint64_t *last = &seat->last[is_weir ? from->is_pair : kind];
+    uint64_t *last = &seat->last[is_weir ? *from->message != 0 : kind];
     const uint64_t number = (uint64_t)from->number;
     if (from->number < 0)
         return;
@@ -143,12 +105,54 @@ static void inspected_gap(replay_reader *reader, const inspected *from, int is_w
     *last = number;
 }
 
-static weir_status inspected_add(replay_reader *reader, const inspected *from)
+/* Notes what Inspector does not record of a call, after the call was added. */
+static void inspected_note_lacks(replay_reader *reader, const replay_call *call)
 {
-    const int is_weir = !strcmp(from->writer, "weir");
+    if (replay_kind_has_op(call->kind))
+        replay_note(reader, 0,
+                    "Inspector records neither types nor operations: reductions are kept "
+                    "as sums of float, of uint8 if the bytes are no multiple of 4");
+    if (replay_kind_has_root(call->kind))
+        replay_note(reader, 0, "Inspector does not record roots: rank 0 is taken");
+}
+
+static weir_status inspected_add_call(replay_reader *reader, const inspected *from)
+{
+    const int is_weir = !strcmp(from->writer, "weir"), is_message = *from->message != '\0';
+    const char *name = is_message ? from->message : from->collective;
+    const int kind = replay_kind_parse(name);
     replay_call call = REPLAY_CALL_INIT;
     replay_seat *seat;
-    size_t k = 0;
+    const char *fault = NULL;
+    if (kind == REPLAY_ALLTOALLV || !strcmp(name, "All2Allv"))
+        fault = "an alltoallv, of which Inspector does not record the split sizes: left out";
+    else if (kind < 0)
+        fault = "a call that is not known: left out";
+    else if (from->bytes < 0 || (uint64_t)from->bytes > REPLAY_COUNT_MAX ||
+             (is_message && (from->peer < 0 || from->peer >= from->nranks)))
+        fault = "a call with a negative, missing or huge size, or without its peer: left out";
+    if (fault) {
+        replay_note(reader, from->line, "%s", fault);
+        return WEIR_OK;
+    }
+    weir_status status = inspected_seat(reader, from, &seat);
+    if (status != WEIR_OK || !seat)
+        return status;
+    inspected_gap(reader, from, is_weir, seat, kind);
+    call.kind = (uint8_t)kind;
+    call.comm = seat->comm;
+    call.dtype = replay_kind_has_op(call.kind) && from->bytes % 4 == 0 ? WEIR_FLOAT : WEIR_UINT8;
+    call.count = (uint64_t)from->bytes / weir_dtype_bytes(call.dtype);
+    call.peer = replay_kind_has_root(call.kind) ? 0 : is_message ? (int32_t)from->peer : -1;
+    call.duration_s = (float)(from->duration_us * 1e-6);
+    if (from->start_us >= 0)
+        call.start_s = replay_seats_time(reader, from->start_us);
+    inspected_note_lacks(reader, &call);
+    return replay_add_call(reader, from->line, seat->rank, &call);
+}
+
+static weir_status inspected_add(replay_reader *reader, const inspected *from)
+{
     if (from->lost)
         replay_note(reader, from->line,
                     "Inspector lost calls; raise NCCL_INSPECTOR_DUMP_COLL_RING_"
@@ -156,46 +160,7 @@ static weir_status inspected_add(replay_reader *reader, const inspected *from)
     if (strncmp(from->version, "v4.", 3) != 0 || from->version[3] > '3' || from->version[4])
         replay_note(reader, from->line, "Inspector's format %s, not v4.0 to v4.3, is read as these",
                     *from->version ? from->version : "without a version");
-    if (!from->is_call)
-        return WEIR_OK;
-    while (k < sizeof kinds / sizeof *kinds && strcmp(kinds[k].name, from->name) != 0)
-        k++;
-    if (k == sizeof kinds / sizeof *kinds) {
-        replay_note(reader, from->line,
-                    !strcmp(from->name, "All2Allv")
-                        ? "an alltoallv, of which Inspector does not record the split sizes: left "
-                          "out"
-                        : "a call that is not known: left out");
-        return WEIR_OK;
-    }
-    const int has_op = replay_kind_has_op(kinds[k].kind),
-              has_root = replay_kind_has_root(kinds[k].kind);
-    if (from->bytes < 0 || (uint64_t)from->bytes > REPLAY_COUNT_MAX ||
-        (from->is_pair && (from->peer < 0 || from->peer >= from->nranks))) {
-        replay_note(reader, from->line,
-                    "a call with a negative, missing or huge size, or without "
-                    "its peer: left out");
-        return WEIR_OK;
-    }
-    weir_status status = inspected_seat(reader, from, &seat);
-    if (status != WEIR_OK || !seat)
-        return status;
-    inspected_gap(reader, from, is_weir, seat, kinds[k].kind);
-    call.kind = (uint8_t)kinds[k].kind;
-    call.comm = seat->comm;
-    call.dtype = has_op && from->bytes % 4 == 0 ? WEIR_FLOAT : WEIR_UINT8;
-    call.count = (uint64_t)from->bytes / weir_dtype_bytes(call.dtype);
-    call.peer = has_root ? 0 : from->is_pair ? (int32_t)from->peer : -1;
-    call.duration_s = (float)(from->duration_us * 1e-6);
-    if (from->start_us >= 0)
-        call.start_s = replay_seats_time(reader, from->start_us);
-    if (has_op)
-        replay_note(reader, 0,
-                    "Inspector records neither types nor operations: reductions are kept "
-                    "as sums of float, of uint8 if the bytes are no multiple of 4");
-    if (has_root)
-        replay_note(reader, 0, "Inspector does not record roots: rank 0 is taken");
-    return replay_add_call(reader, from->line, seat->rank, &call);
+    return *from->collective || *from->message ? inspected_add_call(reader, from) : WEIR_OK;
 }
 
 static int by_start(const void *a, const void *b)
@@ -225,16 +190,11 @@ static void inspector_order(replay_reader *reader, int rank, size_t first)
     replay_join_pairs(reader, rank, first);
 }
 
-static weir_status inspector_read(replay_reader *reader, replay_source *source)
+static weir_status inspector_objects(replay_json *json, void *context)
 {
-    replay_json json;
-    weir_status status = replay_json_open(&json, source);
-    size_t *before = calloc(REPLAY_RANKS_MAX, sizeof *before);
-    if (status == WEIR_OK && !before)
-        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the calls of ranks");
-    for (int i = 0; before && i < REPLAY_RANKS_MAX; i++)
-        before[i] = reader->trace->ranks[i].count;
-    while (status == WEIR_OK && replay_json_next(&json) == REPLAY_JSON_OBJECT) {
+    replay_reader *reader = context;
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && replay_json_next(json) == REPLAY_JSON_OBJECT) {
         inspected call = {.pid = -1,
                           .rank = -1,
                           .nranks = -1,
@@ -243,21 +203,26 @@ static weir_status inspector_read(replay_reader *reader, replay_source *source)
                           .peer = -1,
                           .start_us = -1,
                           .duration_us = NAN,
-                          .line = json.line};
-        inspected_object(&json, &call, 0);
-        if (!json.fault)
+                          .line = json->line};
+        replay_json_object(json, &table, &call);
+        if (!json->fault)
             status = inspected_add(reader, &call);
     }
-    if (status == WEIR_OK)
-        status = json.status;
-    reader->trace->is_cut |= json.fault != NULL;
-    if (status == WEIR_OK && json.fault)
-        replay_note(reader, json.line, "%s: what follows is left out", json.fault);
+    return status;
+}
+
+static weir_status inspector_read(replay_reader *reader, replay_source *source)
+{
+    size_t *before = calloc(REPLAY_RANKS_MAX, sizeof *before);
+    if (!before)
+        return replay_no_memory();
+    for (int i = 0; i < REPLAY_RANKS_MAX; i++)
+        before[i] = reader->trace->ranks[i].count;
+    weir_status status = replay_json_file(reader, source, inspector_objects, reader);
     for (int i = 0; status == WEIR_OK && i < REPLAY_RANKS_MAX; i++)
         if (reader->trace->ranks[i].count > before[i])
             inspector_order(reader, i, before[i]);
     free(before);
-    replay_json_close(&json);
     return status;
 }
 

@@ -1,31 +1,10 @@
 /* JSON that is read as a stream: see json.h. */
 #include "bench/replay/json.h"
 
-#include "base/error.h"
-
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-weir_status replay_json_open(replay_json *json, replay_source *source)
-{
-    *json = (replay_json){.source = source, .line = 1};
-    json->block = malloc(REPLAY_JSON_BLOCK + 1);
-    json->text = malloc(REPLAY_JSON_TEXT + 1);
-    if (!json->block || !json->text) {
-        replay_json_close(json);
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to read JSON");
-    }
-    *json->block = *json->text = '\0';
-    return WEIR_OK;
-}
-
-void replay_json_close(replay_json *json)
-{
-    free(json->block);
-    free(json->text);
-    json->block = json->text = NULL;
-}
 
 /* Reads the next block, behind which is a NUL. 0: there is none. */
 static int json_fill(replay_json *json)
@@ -55,7 +34,7 @@ static replay_token json_fault(replay_json *json, const char *fault)
 
 static void json_keep(replay_json *json, int c)
 {
-    if (json->length < REPLAY_JSON_TEXT)
+    if (json->length < REPLAY_JSON_TEXT_BYTES)
         json->text[json->length++] = (char)c;
     else
         json->is_cut = 1;
@@ -157,9 +136,10 @@ int replay_json_is(const replay_json *json, const char *text)
     return strcmp(json->text, text) == 0;
 }
 
-/* What a character is to whoever skips: 0 nothing, else as in the comments of json_skip_to. */
+/* What a character is to json_walk. 1: a line's end, or a block's; 2: a string begins; 3: an object
+ * or array begins; 4: one ends. */
 static const unsigned char skipped[256] = {
-    ['\0'] = 1, ['\n'] = 2, ['"'] = 3, ['['] = 4, ['{'] = 4, [']'] = 5, ['}'] = 5};
+    ['\0'] = 1, ['\n'] = 1, ['"'] = 2, ['['] = 3, ['{'] = 3, [']'] = 4, ['}'] = 4};
 
 /* Skips the rest of a string. 0: the file ends. */
 static int json_skip_string(replay_json *json)
@@ -181,12 +161,12 @@ static int json_skip_string(replay_json *json)
     }
 }
 
-/* Skips until `depth` containers are open. */
-static void json_skip_to(replay_json *json, int depth)
+/* Skips, or keeps as text, until `depth` containers are open. */
+static void json_walk(replay_json *json, int depth, int keeps)
 {
     while (!json->fault && json->depth > depth) {
         const unsigned char *at = (unsigned char *)json->block + json->at;
-        while (!skipped[*at])
+        while (!keeps && !skipped[*at])
             at++;
         json->at = (size_t)(at - (unsigned char *)json->block);
         const int c = json_peek(json);
@@ -195,37 +175,33 @@ static void json_skip_to(replay_json *json, int depth)
             return;
         }
         json->at++;
-        switch (skipped[c]) {
-        case 2: /* a line's end */
-            json->line++;
-            break;
-        case 3: /* a string begins */
-            if (!json_skip_string(json))
+        json->line += c == '\n';
+        if (keeps && c != '\n')
+            json_keep(json, c);
+        if (skipped[c] == 2) {
+            if (!(keeps ? json_text(json, 1) : json_skip_string(json)))
                 json_fault(json, "the file ends within a string");
-            break;
-        case 4: /* an object or array begins */
+            if (keeps)
+                json_keep(json, c);
+        } else if (skipped[c] == 3) {
             json_enter(json, c);
-            break;
-        case 5: /* one ends */
-            if (json->closers[--json->depth] != c)
-                json_fault(json, "a bracket closes what was not opened");
-            break;
-        default: /* a block begins with another character than a NUL */
-            break;
+        } else if (skipped[c] == 4 && json->closers[--json->depth] != c) {
+            json_fault(json, "a bracket closes what was not opened");
         }
     }
 }
 
-void replay_json_leave(replay_json *json)
+/* Skips the object or array that a token has entered. */
+static replay_token json_leave(replay_json *json, replay_token token)
 {
-    json_skip_to(json, json->depth - 1);
+    if (token == REPLAY_JSON_OBJECT || token == REPLAY_JSON_ARRAY)
+        json_walk(json, json->depth - 1, 0);
+    return token;
 }
 
 void replay_json_skip(replay_json *json)
 {
-    const replay_token token = replay_json_next(json);
-    if (token == REPLAY_JSON_OBJECT || token == REPLAY_JSON_ARRAY)
-        replay_json_leave(json);
+    json_leave(json, replay_json_next(json));
 }
 
 void replay_json_raw(replay_json *json)
@@ -235,46 +211,115 @@ void replay_json_raw(replay_json *json)
     if (token != REPLAY_JSON_OBJECT && token != REPLAY_JSON_ARRAY)
         return;
     json_keep(json, token == REPLAY_JSON_OBJECT ? '{' : '[');
-    while (!json->fault && json->depth > depth) {
-        const int c = json_peek(json);
-        if (c < 0) {
-            json_fault(json, "the file ends within a value");
-            return;
-        }
-        json->at++;
-        json->line += c == '\n';
-        if (c != '\n')
-            json_keep(json, c);
-        if (c == '"' && !json_text(json, 1))
-            json_fault(json, "the file ends within a string");
-        if (c == '"')
-            json_keep(json, c);
-        else if (c == '{' || c == '[')
-            json_enter(json, c);
-        else if ((c == '}' || c == ']') && json->closers[--json->depth] != c)
-            json_fault(json, "a bracket closes what was not opened");
-    }
+    json_walk(json, depth, 1);
 }
 
 int64_t replay_json_whole(replay_json *json, int64_t otherwise)
 {
-    const replay_token token = replay_json_next(json);
     char *end;
-    if (token == REPLAY_JSON_OBJECT || token == REPLAY_JSON_ARRAY)
-        replay_json_leave(json);
-    if (token != REPLAY_JSON_WORD)
+    if (json_leave(json, replay_json_next(json)) != REPLAY_JSON_WORD)
         return otherwise;
     errno = 0;
     const int64_t value = strtoll(json->text, &end, 10);
     return errno || *end || end == json->text ? otherwise : value;
 }
 
-void replay_json_string(replay_json *json, char *to, size_t bytes)
+/* ---------------------------------------------------------------- whole objects */
+
+/* Microseconds with up to three decimals, in nanoseconds; -1: not a time. */
+static int64_t json_ns(const char *text)
 {
-    const replay_token token = replay_json_next(json);
-    if (token == REPLAY_JSON_OBJECT || token == REPLAY_JSON_ARRAY)
-        replay_json_leave(json);
-    *to = '\0';
-    if (token == REPLAY_JSON_STRING && json->length < bytes)
-        memcpy(to, json->text, json->length + 1);
+    char *end;
+    const long long whole = strtoll(text, &end, 10);
+    int64_t part = 0;
+    if (*text < '0' || *text > '9' || whole < 0 || whole > INT64_MAX / 2000)
+        return -1;
+    if (*end == '.')
+        for (int i = 0, more = 1; i < 3; i++) {
+            more = more && *++end >= '0' && *end <= '9';
+            part = part * 10 + (more ? *end - '0' : 0);
+        }
+    if (strpbrk(end, "eE"))
+        return (int64_t)(strtod(text, NULL) * 1e3);
+    return whole * 1000 + part;
+}
+
+/* Reads the next value, no member, into its place. */
+static void json_value(replay_json *json, const replay_json_field *field, void *to)
+{
+    int64_t *whole = to;
+    if (field->use == REPLAY_JSON_WHOLE)
+        *whole = replay_json_whole(json, -1);
+    else if (field->use == REPLAY_JSON_COUNT)
+        *whole += replay_json_whole(json, 0) > 0;
+    else if (field->use == REPLAY_JSON_RAW) {
+        replay_json_raw(json);
+        free(*(char **)to);
+        *(char **)to = strdup(json->is_cut ? "" : json->text);
+    } else {
+        const replay_token token = json_leave(json, replay_json_next(json));
+        const int is_text = token == REPLAY_JSON_STRING &&
+                            (json->length < field->bytes || field->use == REPLAY_JSON_BEGIN);
+        if (field->use == REPLAY_JSON_REAL)
+            *(double *)to = token == REPLAY_JSON_WORD ? strtod(json->text, NULL) : NAN;
+        else if (field->use == REPLAY_JSON_NS)
+            *whole = token == REPLAY_JSON_WORD ? json_ns(json->text) : -1;
+        else
+            snprintf(to, field->bytes, "%s", is_text ? json->text : "");
+    }
+}
+
+static int is_key(const replay_json *json, const char *key)
+{
+    return *key == '*' ? strstr(json->text, key + 1) != NULL : replay_json_is(json, key);
+}
+
+int replay_json_object(replay_json *json, const replay_json_table *table, void *to)
+{
+    const int depth = json->depth - 1;
+    while (json->depth > depth && replay_json_key(json)) {
+        const replay_json_field *field = table->fields, *end = field + table->count;
+        while (field < end && !is_key(json, field->key))
+            field++;
+        if (field == end) {
+            replay_json_skip(json);
+        } else if (field->use != REPLAY_JSON_MEMBERS) {
+            json_value(json, field, (char *)to + field->at);
+        } else if (replay_json_next(json) == REPLAY_JSON_OBJECT) {
+            replay_json_object(json, &(replay_json_table){table->fields, table->count, NULL}, to);
+        }
+        if (field == table->fields && table->is_wanted &&
+            !table->is_wanted((char *)to + field->at)) {
+            json_walk(json, depth, 0);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+weir_status replay_json_each(replay_json *json,
+                             weir_status (*read)(replay_json *json, void *context), void *context)
+{
+    weir_status status = WEIR_OK;
+    if (replay_json_next(json) == REPLAY_JSON_ARRAY)
+        while (status == WEIR_OK && replay_json_next(json) == REPLAY_JSON_OBJECT)
+            status = read(json, context);
+    return status == WEIR_OK ? json->status : status;
+}
+
+weir_status replay_json_file(replay_reader *reader, replay_source *source,
+                             weir_status (*read)(replay_json *json, void *context), void *context)
+{
+    replay_json json = {.source = source, .line = 1};
+    json.block = calloc(1, REPLAY_JSON_BLOCK + 1);
+    json.text = calloc(1, REPLAY_JSON_TEXT_BYTES + 1);
+    weir_status status = json.block && json.text ? read(&json, context) : replay_no_memory();
+    if (status == WEIR_OK)
+        status = json.status;
+    reader->trace->is_cut |= json.fault != NULL;
+    if (status == WEIR_OK && json.fault)
+        replay_note(reader, json.line, "%s: what follows is left out", json.fault);
+    free(json.block);
+    free(json.text);
+    return status;
 }

@@ -7,13 +7,13 @@
 #ifndef BENCH_REPLAY_JSON_H
 #define BENCH_REPLAY_JSON_H
 
-#include "bench/replay/source.h"
+#include "bench/replay/read.h"
 
 #include <stdint.h>
 
 enum {
     REPLAY_JSON_BLOCK = 1 << 18,
-    REPLAY_JSON_TEXT = 1 << 17, /* longer texts are cut */
+    REPLAY_JSON_TEXT_BYTES = 1 << 17, /* longer texts are cut */
     REPLAY_JSON_DEPTH = 64
 };
 
@@ -31,16 +31,16 @@ typedef struct replay_json {
     char *block, *text; /* of the last string or word, with a NUL */
     size_t at, end, length;
     long line;
-    int is_cut; /* the text was longer than REPLAY_JSON_TEXT */
+    int is_cut; /* the text was longer than REPLAY_JSON_TEXT_BYTES */
     int depth;
     char closers[REPLAY_JSON_DEPTH];
     const char *fault;  /* NULL, or what is wrong with the file at this line */
     weir_status status; /* of reading the file */
 } replay_json;
 
-/* Begins to read a source. Local. WEIR_ERR_NO_MEMORY. Release with replay_json_close. */
-weir_status replay_json_open(replay_json *json, replay_source *source);
-void replay_json_close(replay_json *json);
+/* Reads a source by a function. What follows a fault of the JSON is left out with a note. */
+weir_status replay_json_file(replay_reader *reader, replay_source *source,
+                             weir_status (*read)(replay_json *json, void *context), void *context);
 
 /* Reads the next value up to its text, enters an object or array, or leaves one. */
 replay_token replay_json_next(replay_json *json);
@@ -50,13 +50,42 @@ int replay_json_key(replay_json *json);
 int replay_json_is(const replay_json *json, const char *text);
 /* Skips the next value as a whole. */
 void replay_json_skip(replay_json *json);
-/* Skips what is left of the object or array that was entered last. */
-void replay_json_leave(replay_json *json);
 /* Reads the next value as a whole into text, as it is in the file, without line ends. */
 void replay_json_raw(replay_json *json);
 /* Reads the next value, a whole number; otherwise returns `otherwise`. */
 int64_t replay_json_whole(replay_json *json, int64_t otherwise);
-/* Reads the next value, a string, into a text of so many bytes; "" if it is none or too long. */
-void replay_json_string(replay_json *json, char *to, size_t bytes);
+/* Reads the next value, a list, and calls the function for each object in it, which it enters. */
+weir_status replay_json_each(replay_json *json,
+                             weir_status (*read)(replay_json *json, void *context), void *context);
+
+/* What a key's value becomes in a struct. */
+typedef enum replay_json_use {
+    REPLAY_JSON_WHOLE,  /* int64_t: a whole number; -1: it is none */
+    REPLAY_JSON_COUNT,  /* int64_t: plus 1 if the value is a whole number above 0 */
+    REPLAY_JSON_REAL,   /* double */
+    REPLAY_JSON_NS,     /* int64_t: microseconds, which may have decimals, in nanoseconds; -1 */
+    REPLAY_JSON_TEXT,   /* char[bytes]: a string; "" if it is none or too long */
+    REPLAY_JSON_BEGIN,  /* char[bytes]: the beginning of a string */
+    REPLAY_JSON_RAW,    /* char *, malloc'd: the value's text in the file; "" if it is too long */
+    REPLAY_JSON_MEMBERS /* none: an object whose keys are looked up in the same table */
+} replay_json_use;
+
+typedef struct replay_json_field {
+    const char *key; /* "*part": keys that contain the part */
+    uint16_t use, bytes;
+    size_t at; /* offset in the struct */
+} replay_json_field;
+
+/* The keys of an object that are wanted. */
+typedef struct replay_json_table {
+    const replay_json_field *fields;
+    size_t count;
+    /* NULL, or whether an object is wanted whose first field has this text. */
+    int (*is_wanted)(const char *text);
+} replay_json_table;
+
+/* Reads the members of the object that was entered last into a struct, and leaves it. 0: the rest
+ * of it was skipped as unwanted. */
+int replay_json_object(replay_json *json, const replay_json_table *table, void *to);
 
 #endif

@@ -13,25 +13,33 @@ static const double budget_us = 2e6;
 
 /* -------------------------------------------------------------------- running */
 
-static weir_status fail_at(const replay_plan *plan, const replay_work *work, weir_status status)
+static weir_status fail_at(const replay_measurement *m, const replay_work *work, weir_status status)
 {
+    const replay_plan *plan = m->plan;
     char why[sizeof plan->job->note.text];
+    pthread_mutex_lock(m->lock);
     snprintf(why, sizeof why, "%s",
              *plan->job->note.text ? plan->job->note.text : weir_last_error());
-    return bench_job_note(plan->job, status, "%s (%s:%u): %s", replay_step_name(work->step->kind),
-                          plan->trace->files[work->call->file], work->call->line, why);
+    bench_job_note(plan->job, status, "%s (%s:%u): %s", replay_step_name(work->step->kind),
+                   plan->trace->files[work->call->file], work->call->line, why);
+    pthread_mutex_unlock(m->lock);
+    return status;
 }
 
+/* Waits for all lanes of a GPU. */
 static weir_status wait_for_gpu(const replay_plan *plan)
 {
-    return plan->job->gpu ? bench_gpu_sync(plan->job->gpu) : WEIR_OK;
+    if (!plan->job->gpu)
+        return WEIR_OK;
+    weir_status status = bench_gpu_join(plan->job->gpu);
+    return status == WEIR_OK ? bench_gpu_sync(plan->job->gpu) : status;
 }
 
 /* Runs a step; steps of a group of a library are complete at the last one. */
-static weir_status run_work(replay_subject *s, const replay_work *work)
+static weir_status run_work(const replay_measurement *m, replay_subject *s, const replay_work *work)
 {
     weir_status status = s->candidate.ops->run(&s->candidate, work);
-    return status == WEIR_OK ? WEIR_OK : fail_at(s->candidate.plan, work, status);
+    return status == WEIR_OK ? WEIR_OK : fail_at(m, work, status);
 }
 
 /* The last step of the group that begins at a step. */
@@ -47,24 +55,65 @@ static int is_apart(const replay_plan *plan, size_t first, size_t last)
     return plan->mirror == NULL || first == last;
 }
 
-/* Runs and checks the steps of a group. On a GPU, where one mirror serves all calls, data of a
- * group's first steps are not checked. */
-static weir_status check_group(const replay_measurement *m, replay_subject *s, size_t first,
-                               size_t last, size_t seed)
+/* What the lanes of a rank do at once. */
+typedef struct lane_run {
+    const replay_measurement *m;
+    replay_subject *s; /* NULL: only the computation between calls */
+    size_t seed;
+    double begin_us;
+} lane_run;
+
+static weir_status check_work(const lane_run *run, size_t at)
 {
-    const replay_plan *plan = m->plan;
+    replay_subject *s = run->s;
+    const replay_work *work = &run->m->plan->works[at];
+    char *result = s->candidate.ops->result ? s->candidate.ops->result(work) : work->out;
+    char message[sizeof s->message] = "";
+    uint64_t wrong = 0;
+    weir_status status = replay_data_check(run->m->plan, work, run->seed, result,
+                                           s == run->m->subjects && at == run->m->fault_at, &wrong,
+                                           message, sizeof message);
+    pthread_mutex_lock(run->m->lock);
+    s->wrong[work->klass] += wrong;
+    if (wrong && !*s->message)
+        memcpy(s->message, message, sizeof message);
+    pthread_mutex_unlock(run->m->lock);
+    return status;
+}
+
+/* Runs and checks the steps of a group. */
+static weir_status check_group(const lane_run *run, size_t first, size_t last)
+{
+    const replay_plan *plan = run->m->plan;
     weir_status status = WEIR_OK;
     for (size_t i = first; i <= last && status == WEIR_OK; i++)
-        status = replay_data_fill(plan, &plan->works[i], seed);
+        status = replay_data_fill(plan, &plan->works[i], run->seed);
     for (size_t i = first; i <= last && status == WEIR_OK; i++)
-        status = run_work(s, &plan->works[i]);
+        status = run_work(run->m, run->s, &plan->works[i]);
     if (status == WEIR_OK)
         status = wait_for_gpu(plan);
-    for (size_t i = first; i <= last && status == WEIR_OK; i++) {
-        const replay_work *work = &plan->works[i];
-        char *result = s->candidate.ops->result ? s->candidate.ops->result(work) : work->out;
-        status = replay_data_check(plan, work, seed, result, s == m->subjects && i == m->fault_at,
-                                   &s->wrong[work->klass], s->message, sizeof s->message);
+    for (size_t i = first; i <= last && status == WEIR_OK; i++)
+        status = check_work(run, i);
+    return status;
+}
+
+/* Checks the calls of a lane. On a GPU, where one mirror serves all calls, data of a group of calls
+ * are not checked. */
+static weir_status check_lane(void *context, int lane)
+{
+    const lane_run *run = context;
+    const replay_plan *plan = run->m->plan;
+    weir_status status = WEIR_OK;
+    for (size_t i = plan->lanes[lane], last; i < plan->lanes[lane + 1] && status == WEIR_OK;
+         i = last + 1) {
+        last = group_end(plan, i);
+        if (lane == 0)
+            bench_job_phase(run->m->job, "a checked call of the recording", i);
+        if (is_apart(plan, i, last))
+            status = check_group(run, i, last);
+        else
+            for (; i <= last && status == WEIR_OK; i++)
+                status = run_work(run->m, run->s, &plan->works[i]);
     }
     return status;
 }
@@ -72,17 +121,13 @@ static weir_status check_group(const replay_measurement *m, replay_subject *s, s
 /* One repetition in which every call is checked. Collective; agreed. */
 static weir_status run_checked(const replay_measurement *m, replay_subject *s, size_t seed)
 {
-    const replay_plan *plan = m->plan;
+    lane_run run = {m, s, seed, 0};
     weir_status status = WEIR_OK;
-    for (size_t i = 0, last; i < plan->nworks && status == WEIR_OK; i = last + 1) {
-        last = group_end(plan, i);
-        bench_job_phase(m->job, "a checked call of the recording", i);
-        if (is_apart(plan, i, last))
-            status = check_group(m, s, i, last, seed);
-        else
-            for (; i <= last && status == WEIR_OK; i++)
-                status = run_work(s, &plan->works[i]);
-    }
+    if (m->crew)
+        status = replay_crew_run(m->crew, check_lane, &run);
+    else
+        for (int lane = 0; lane < m->plan->nlanes && status == WEIR_OK; lane++)
+            status = check_lane(&run, lane);
     return bench_job_agree(m->job, status, s->candidate.name);
 }
 
@@ -114,8 +159,12 @@ static weir_status run_timed_apart(const replay_measurement *m, replay_subject *
         last = group_end(plan, i);
         bench_job_phase(m->job, "a call of the recording, timed apart", i);
         status = bench_gpu_mark_start(gpu);
+        if (status == WEIR_OK)
+            status = bench_gpu_fork(gpu);
         for (size_t call = i; call <= last && status == WEIR_OK; call++)
-            status = run_work(s, &plan->works[call]);
+            status = run_work(m, s, &plan->works[call]);
+        if (status == WEIR_OK)
+            status = bench_gpu_join(gpu);
         if (status == WEIR_OK)
             status = bench_gpu_mark_end(gpu);
         if (status == WEIR_OK)
@@ -128,39 +177,75 @@ static weir_status run_timed_apart(const replay_measurement *m, replay_subject *
     return status;
 }
 
-/* One timed repetition; repetition -1: untimed. */
+/* Computes, then calls. now_us: the lane's time. */
+static weir_status time_work(const lane_run *run, size_t at, double *now_us)
+{
+    const replay_plan *plan = run->m->plan;
+    const replay_work *work = &plan->works[at];
+    weir_status status = WEIR_OK;
+    if (work->gap_s > 0 && plan->job->gpu)
+        status = bench_gpu_compute(plan->job->gpu, work->lane, (double)work->gap_s * 1e6,
+                                   run->m->options->sms);
+    else if (work->gap_s > 0)
+        *now_us = spin(*now_us + (double)work->gap_s * 1e6);
+    if (!run->s || status != WEIR_OK)
+        return status;
+    run->s->starts_us[at] = *now_us;
+    status = run_work(run->m, run->s, work);
+    run->s->ends_us[at] = *now_us = weiri_clock_us();
+    if (work->lane == 0 && at % PHASE_CALLS == 0)
+        bench_job_phase(run->m->job, "timed calls of the recording", at);
+    return status;
+}
+
+/* Host: the steps of a lane, on its thread. */
+static weir_status time_lane(void *context, int lane)
+{
+    const lane_run *run = context;
+    double now = run->begin_us;
+    weir_status status = WEIR_OK;
+    for (size_t i = run->m->plan->lanes[lane];
+         i < run->m->plan->lanes[lane + 1] && status == WEIR_OK; i++)
+        status = time_work(run, i, &now);
+    return status;
+}
+
+/* GPU: enqueues the steps of all lanes in the order of the recording. */
+static weir_status enqueue_lanes(const lane_run *run)
+{
+    const replay_plan *plan = run->m->plan;
+    size_t at[REPLAY_LANES_MAX + 1], i;
+    int lane = -1;
+    double now = run->begin_us;
+    memcpy(at, plan->lanes, sizeof at);
+    weir_status status = bench_gpu_fork(plan->job->gpu);
+    while (status == WEIR_OK && (i = replay_plan_next(plan, at, &lane)) != SIZE_MAX)
+        status = time_work(run, i, &now);
+    return status == WEIR_OK ? wait_for_gpu(plan) : status;
+}
+
+/* One timed repetition; repetition -1: untimed; s NULL: only the computation. */
 static weir_status run_timed(const replay_measurement *m, replay_subject *s, int repetition,
                              double *step_us)
 {
     const replay_plan *plan = m->plan;
-    const int has_classes = repetition >= 0 && !plan->job->gpu;
-    double now, sum = 0;
-    weir_status status = WEIR_OK;
+    double sum = 0;
     bench_job_phase(m->job, "a timed repetition of the recording", (uint64_t)(repetition + 1));
     bench_job_barrier_closely(m->job);
-    const double begin = s->begin_us = now = weiri_clock_us();
-    for (size_t i = 0; i < plan->nworks && status == WEIR_OK; i++) {
-        const replay_work *work = &plan->works[i];
-        if (work->gap_s > 0)
-            now = spin(now + (double)work->gap_s * 1e6);
-        const double start = now;
-        status = run_work(s, work);
-        now = weiri_clock_us();
-        sum += now - start;
-        s->starts_us[i] = start;
-        s->ends_us[i] = now;
-        if (has_classes)
-            add_time(m, s, work, repetition, now - start);
-        if (i % PHASE_CALLS == 0)
-            bench_job_phase(m->job, "timed calls of the recording", i);
+    lane_run run = {m, s, 0, weiri_clock_us()};
+    weir_status status = m->crew ? replay_crew_run(m->crew, time_lane, &run) : enqueue_lanes(&run);
+    *step_us = weiri_clock_us() - run.begin_us;
+    if (s)
+        s->begin_us = run.begin_us;
+    if (!s || repetition < 0 || status != WEIR_OK)
+        return status;
+    for (size_t i = 0; i < plan->nworks && !plan->job->gpu; i++) {
+        const double us = s->ends_us[i] - s->starts_us[i];
+        sum += us;
+        add_time(m, s, &plan->works[i], repetition, us);
     }
-    if (status == WEIR_OK)
-        status = wait_for_gpu(plan);
-    *step_us = weiri_clock_us() - begin;
-    if (repetition >= 0) {
-        s->step_us[repetition] = *step_us;
-        s->calls_us[repetition] = plan->job->gpu ? *step_us - plan->gaps_s * 1e6 : sum;
-    }
+    s->step_us[repetition] = *step_us;
+    s->calls_us[repetition] = plan->job->gpu ? *step_us - m->compute_us : sum;
     return status;
 }
 
@@ -228,7 +313,16 @@ weir_status replay_measure_open(replay_measurement *m, const replay_options *opt
     m->job = plan->job;
     m->options = options;
     m->plan = plan;
-    weir_status status = choose_fault(m);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    m->lock = &lock;
+    weir_status status = WEIR_OK;
+    if (m->job->gpu)
+        status = bench_gpu_add_lanes(m->job->gpu, plan->nlanes);
+    else
+        status = replay_crew_open(plan->nlanes, &m->crew);
+    status = bench_job_agree(m->job, status, "lanes");
+    if (status == WEIR_OK)
+        status = choose_fault(m);
     if (status == WEIR_OK)
         status = subject_open(m, &replay_weir, NULL, "weir");
     for (int i = 0; i < options->common.npeers && status == WEIR_OK; i++) {
@@ -244,6 +338,7 @@ weir_status replay_measure_open(replay_measurement *m, const replay_options *opt
 
 void replay_measure_close(replay_measurement *m)
 {
+    replay_crew_close(m->crew);
     for (int i = 0; i < m->count; i++) {
         replay_subject *s = &m->subjects[i];
         if (s->candidate.state)
@@ -256,6 +351,21 @@ void replay_measure_close(replay_measurement *m)
         free(s->ends_us);
     }
     m->count = 0;
+}
+
+/* Measures the computation alone: the least of some repetitions. Collective; agreed. */
+static weir_status measure_compute(replay_measurement *m)
+{
+    weir_status status = WEIR_OK;
+    double us, least = INFINITY;
+    for (int i = 0; i < LEAST_REPETITIONS && m->options->gaps && status == WEIR_OK; i++) {
+        status = run_timed(m, NULL, -1, &us);
+        least = us < least ? us : least;
+    }
+    status = bench_job_agree(m->job, status, "computation");
+    if (status == WEIR_OK && m->options->gaps)
+        m->compute_us = bench_exchange_fold(m->job, BENCH_FOLD_MAX, least);
+    return status;
 }
 
 /* Finds how many repetitions fit, by one of each candidate, and makes room for their times.
@@ -396,6 +506,8 @@ weir_status replay_measure(replay_measurement *m)
 {
     weir_status status = check_all(m, 0);
     m->fault_at = SIZE_MAX;
+    if (status == WEIR_OK)
+        status = measure_compute(m);
     if (status == WEIR_OK)
         status = plan_rounds(m);
     for (int round = 0; round < m->rounds && status == WEIR_OK; round++)

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 static const char info[] = "NCCL INFO ";
@@ -82,13 +81,11 @@ static weir_status log_init(replay_reader *reader, long line, const log_place *p
     int rank, nranks, device = place->gpu, color = 0;
     const int ends = strstr(message, "Init COMPLETE") != NULL;
     replay_seat *seat;
-    replay_seats *seats = replay_seats_of(reader);
-    if (!seats || !comm ||
-        sscanf(comm, "comm %31s rank %d nranks %d cudaDev %d", pointer, &rank, &nranks, &device) <
-            3)
+    if (!comm || sscanf(comm, "comm %31s rank %d nranks %d cudaDev %d", pointer, &rank, &nranks,
+                        &device) < 3)
         return WEIR_OK;
     snprintf(key, sizeof key, "%s %s", place->process, pointer);
-    seat = replay_seat_find(seats, key);
+    seat = replay_seat_find(reader, key);
     if (ends && seat && seat->is_open) { /* the beginning said all */
         seat->is_open = 0;
         return WEIR_OK;
@@ -98,7 +95,7 @@ static weir_status log_init(replay_reader *reader, long line, const log_place *p
     } else if (of && by && sscanf(of, " parent %31s", parent) == 1 &&
                sscanf(by, " color %d", &color) == 1) {
         snprintf(name, sizeof name, "%s %s", place->process, parent);
-        seat = replay_seat_find(seats, name);
+        seat = replay_seat_find(reader, name);
         if (!seat) {
             replay_note(reader, line,
                         "a split of a communicator whose Init is not in the log: its "
@@ -123,18 +120,6 @@ static weir_status log_init(replay_reader *reader, long line, const log_place *p
 }
 
 /* ----------------------------------------------------------------- lines of COLL */
-
-static const struct log_kind {
-    const char *name;
-    int kind;
-} kinds[] = {
-    {"AllReduce", REPLAY_ALLREDUCE}, {"ReduceScatter", REPLAY_REDUCE_SCATTER},
-    {"AllGather", REPLAY_ALLGATHER}, {"Broadcast", REPLAY_BROADCAST},
-    {"Reduce", REPLAY_REDUCE},       {"AllToAll", REPLAY_ALLTOALL},
-    {"Gather", REPLAY_GATHER},       {"AllToAllPivot", REPLAY_ALLTOALL},
-    {"Scatter", REPLAY_SCATTER},     {"Send", REPLAY_SEND},
-    {"Recv", REPLAY_RECV},
-};
 
 /* Whether a call's buffers are those of its in-place form. */
 static int log_in_place(const replay_call *call, const char *send, const char *receive,
@@ -170,8 +155,7 @@ static weir_status log_call(replay_reader *reader, long line, const log_place *p
                                        " [nranks=",  " stream "};
     enum { NUMBER, SEND, RECEIVE, COUNT, DTYPE, OP, ROOT, COMM, NRANKS, STREAM, FIELDS };
     const char *fields[FIELDS];
-    char name[64], pointer[32], key[160];
-    size_t k = 0;
+    char name[64], pointer[32], stream[32], key[160];
     replay_call call = REPLAY_CALL_INIT;
     int is_whole = sscanf(message, "%63[^: ]:", name) == 1;
     for (int i = 0; i < FIELDS && is_whole; i++) {
@@ -180,7 +164,8 @@ static weir_status log_call(replay_reader *reader, long line, const log_place *p
         if (is_whole)
             fields[i] += strlen(keys[i]) - 1;
     }
-    if (!is_whole || sscanf(fields[COMM], " %31s", pointer) != 1 || !fields[STREAM][1]) {
+    if (!is_whole || sscanf(fields[COMM], " %31s", pointer) != 1 ||
+        sscanf(fields[STREAM], " %31s", stream) != 1) {
         replay_note(reader, line, "a call whose line is torn or not known: left out");
         return WEIR_OK;
     }
@@ -188,13 +173,12 @@ static weir_status log_call(replay_reader *reader, long line, const log_place *p
     const long dtype = strtol(fields[DTYPE], NULL, 10), op = strtol(fields[OP], NULL, 10);
     const long nranks = strtol(fields[NRANKS] + 1, NULL, 10);
     snprintf(key, sizeof key, "%s %s", place->process, pointer);
-    replay_seat *seat = replay_seat_find(replay_seats_of(reader), key);
+    replay_seat *seat = replay_seat_find(reader, key);
     const char *plain = !strncmp(name, "mscclFunc", 9)       ? name + 9
                         : !strncmp(name, "mscclpp_nccl", 12) ? name + 12
                                                              : name;
-    while (k < sizeof kinds / sizeof *kinds && strcasecmp(kinds[k].name, plain) != 0)
-        k++;
-    if (k == sizeof kinds / sizeof *kinds) {
+    const int kind = replay_kind_parse(plain);
+    if (kind < 0 || kind == REPLAY_ALLTOALLV) {
         replay_note(reader, line, "a call of %s, which is not known: left out", name);
     } else if (!seat || nranks != reader->trace->comms[seat->comm].nranks) {
         replay_note(reader, line,
@@ -206,20 +190,21 @@ static weir_status log_call(replay_reader *reader, long line, const log_place *p
                     "a call with a type, operation or number of elements that is not known: left "
                     "out");
     } else {
-        call.kind = (uint8_t)kinds[k].kind;
+        call.kind = (uint8_t)kind;
         call.comm = seat->comm;
+        call.stream = replay_seat_stream(reader, place->process, stream);
         call.count = (uint64_t)count;
         call.dtype = (uint8_t)dtype; /* NCCL's numbers are weir's */
         call.op = (uint8_t)(op < WEIR_OP_COUNT ? op : WEIR_SUM);
         if (place->time_us >= 0)
             call.start_s = replay_seats_time(reader, place->time_us);
-        if (replay_kind_has_root(call.kind) || call.kind == REPLAY_SEND || call.kind == REPLAY_RECV)
+        if (replay_kind_has_root(call.kind) || replay_is_message(&call))
             call.peer = (int32_t)strtol(fields[ROOT], NULL, 10);
         call.in_place =
             (uint8_t)log_in_place(&call, fields[SEND], fields[RECEIVE], seat->comm_rank);
         if (op >= WEIR_OP_COUNT && replay_kind_has_op(call.kind))
             replay_note(reader, line, "an operation of ncclRedOpCreatePreMulSum is kept as sum");
-        if (call.kind == REPLAY_SEND || call.kind == REPLAY_RECV) {
+        if (replay_is_message(&call)) {
             call.group = (int32_t)(strtoull(fields[NUMBER], NULL, 16) & INT32_MAX);
             replay_note(reader, 0,
                         "sends and receives that follow each other with one opCount are "

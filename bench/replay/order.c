@@ -1,9 +1,9 @@
 /*
- * An order in which blocking calls can run: each rank enters its units (a call, or the calls of a
- * group) one after the other; an instance is complete when all its ranks have entered it, and a
- * unit when all its instances are. The order of completion is the order of steps.
+ * An order in which blocking calls can run: each actor, a lane of a rank, enters its units (a call,
+ * or the calls of a group) one after the other; an instance is complete when all its ranks have
+ * entered it, and a unit when all its instances are. The order of completion is the order of steps.
  */
-#include "bench/replay/matching.h"
+#include "bench/replay/match.h"
 
 #include "base/error.h"
 
@@ -29,11 +29,12 @@ typedef struct order {
     const replay_matching *m;
     replay_schedule *s;
     unit *units;
-    uint32_t *first_unit; /* of each rank; nranks + 1 entries */
-    uint32_t *at;         /* each rank's current unit */
+    int nactors;          /* actor: rank * lanes + lane */
+    uint32_t *first_unit; /* of each actor; nactors + 1 entries */
+    uint32_t *at;         /* each actor's current unit */
     exchange *exchanges;  /* of each unit, in use at roots */
     uint32_t *arrived;    /* of each instance */
-    int *ready;           /* ranks that can enter their next unit, a stack */
+    int *ready;           /* actors that can enter their next unit, a stack */
     int nready;
     int failed; /* no memory */
 } order;
@@ -43,9 +44,15 @@ static const replay_call *unit_calls(const order *o, const unit *u)
     return &o->m->trace->ranks[u->rank].calls[u->first];
 }
 
-static int is_message(const replay_call *call)
+/* The actor of a rank that runs calls like this one. */
+static int actor_of(const order *o, int rank, const replay_call *call)
 {
-    return call->kind == REPLAY_SEND || call->kind == REPLAY_RECV;
+    return rank * o->m->nlanes + o->m->trace->comms[call->comm].lane;
+}
+
+static int unit_actor(const order *o, const unit *u)
+{
+    return actor_of(o, (int)u->rank, unit_calls(o, u));
 }
 
 /* ---------------------------------------------------------------------- units */
@@ -66,16 +73,24 @@ static int make_units(order *o)
     o->units = malloc((replay_calls(trace) + 1) * sizeof *o->units);
     if (!o->units)
         return -1;
-    for (int rank = 0; rank < trace->nranks; rank++) {
-        o->first_unit[rank] = o->at[rank] = count;
-        for (size_t i = 0; i < trace->ranks[rank].count; i += o->units[count++].count)
-            o->units[count] = (unit){.rank = (uint32_t)rank,
-                                     .first = (uint32_t)i,
-                                     .count = unit_length(&trace->ranks[rank], i),
-                                     .parent = count,
-                                     .next = count};
+    for (int actor = 0; actor < o->nactors; actor++) {
+        const int rank = actor / o->m->nlanes;
+        const replay_rank *r = &trace->ranks[rank];
+        o->first_unit[actor] = o->at[actor] = count;
+        for (size_t i = 0; i < r->count;) {
+            const uint32_t length = unit_length(r, i);
+            if (actor_of(o, rank, &r->calls[i]) == actor) {
+                o->units[count] = (unit){.rank = (uint32_t)rank,
+                                         .first = (uint32_t)i,
+                                         .count = length,
+                                         .parent = count,
+                                         .next = count};
+                count++;
+            }
+            i += length;
+        }
     }
-    o->first_unit[trace->nranks] = count;
+    o->first_unit[o->nactors] = count;
     o->exchanges = calloc((size_t)count + 1, sizeof *o->exchanges);
     return o->exchanges ? 0 : -1;
 }
@@ -87,10 +102,10 @@ static uint32_t unit_root(const order *o, uint32_t at)
     return at;
 }
 
-/* The unit of a call of a rank. */
-static uint32_t unit_of(const order *o, int rank, uint32_t call)
+/* The unit of a call of an actor. */
+static uint32_t unit_of(const order *o, int actor, uint32_t call)
 {
-    uint32_t low = o->first_unit[rank], high = o->first_unit[rank + 1];
+    uint32_t low = o->first_unit[actor], high = o->first_unit[actor + 1];
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
         if (o->units[middle].first <= call)
@@ -109,14 +124,14 @@ static int message_peer(const order *o, const replay_call *call)
 /* Connects the units at both ends of each message. */
 static void connect_units(order *o)
 {
-    for (uint32_t at = 0; at < o->first_unit[o->s->nranks]; at++) {
+    for (uint32_t at = 0; at < o->first_unit[o->nactors]; at++) {
         const unit *u = &o->units[at];
         const replay_call *calls = unit_calls(o, u);
         for (uint32_t i = 0; i < u->count; i++) {
             if (calls[i].kind != REPLAY_SEND)
                 continue;
-            const uint32_t other =
-                unit_of(o, message_peer(o, &calls[i]), o->m->partners[u->rank][u->first + i]);
+            const int actor = actor_of(o, message_peer(o, &calls[i]), &calls[i]);
+            const uint32_t other = unit_of(o, actor, o->m->partners[u->rank][u->first + i]);
             const uint32_t a = unit_root(o, at), b = unit_root(o, other);
             if (a == b)
                 continue;
@@ -132,7 +147,7 @@ static void connect_units(order *o)
  * each rank. */
 static void find_whole(order *o, int may_be_whole)
 {
-    for (uint32_t at = 0; at < o->first_unit[o->s->nranks]; at++) {
+    for (uint32_t at = 0; at < o->first_unit[o->nactors]; at++) {
         const unit *u = &o->units[at];
         const replay_call *calls = unit_calls(o, u);
         exchange *x = &o->exchanges[unit_root(o, at)];
@@ -140,7 +155,8 @@ static void find_whole(order *o, int may_be_whole)
         if (!x->units)
             x->is_whole = may_be_whole;
         for (uint32_t i = 0; i < u->count; i++)
-            x->is_whole &= is_message(&calls[i]) && calls[i].comm == unit_calls(o, root)->comm;
+            x->is_whole &=
+                replay_is_message(&calls[i]) && calls[i].comm == unit_calls(o, root)->comm;
         x->is_whole &= x->last_rank != u->rank + 1;
         x->last_rank = u->rank + 1;
         x->units++;
@@ -154,62 +170,51 @@ static int compare_ranks(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* Finds or adds the set of an exchange; ranks are sorted. */
-static int set_of(order *o, int *ranks, int nranks)
+/* Finds or adds the set of an exchange; ranks are sorted. -1: no memory. */
+static int set_of(order *o, int lane, int *ranks, int nranks)
 {
     replay_schedule *s = o->s;
     qsort(ranks, (size_t)nranks, sizeof *ranks, compare_ranks);
     for (int i = s->ncomms; i < s->nsets; i++)
-        if (s->sets[i]->nranks == nranks &&
+        if (s->sets[i]->nranks == nranks && s->sets[i]->lane == lane &&
             !memcmp(s->sets[i]->ranks, ranks, (size_t)nranks * sizeof *ranks))
             return i;
-    if (s->nsets == s->sets_room) {
-        void *grown = realloc(s->sets, (size_t)(2 * s->sets_room) * sizeof *s->sets);
-        if (!grown)
-            return -1;
-        s->sets = grown;
-        s->sets_room *= 2;
-    }
     replay_comm *made = calloc(1, sizeof *made);
     int *copy = malloc((size_t)nranks * sizeof *copy);
-    if (!made || !copy) {
+    if (!made || !copy ||
+        replay_grow(&s->sets, (size_t)s->nsets, &s->sets_room, sizeof *s->sets) != 0) {
         free(made);
         free(copy);
         return -1;
     }
     memcpy(copy, ranks, (size_t)nranks * sizeof *copy);
-    *made = (replay_comm){.nranks = nranks, .ranks = copy};
+    *made = (replay_comm){.nranks = nranks, .ranks = copy, .lane = (uint8_t)lane};
     snprintf(made->name, sizeof made->name, "exchange-%d", s->nsets - s->ncomms);
     s->sets[s->nsets] = made;
     return s->nsets++;
 }
 
-static void step_add(order *o, int rank, replay_step step)
+static void step_add(order *o, int actor, replay_step step)
 {
-    replay_steps *steps = &o->s->ranks[rank];
-    if (steps->count == steps->room) {
-        const size_t room = steps->room ? 2 * steps->room : 64;
-        void *grown = realloc(steps->list, room * sizeof *steps->list);
-        o->failed |= !grown;
-        if (!grown)
-            return;
-        steps->list = grown;
-        steps->room = room;
+    replay_steps *steps = &o->s->lanes[actor];
+    if (replay_grow(&steps->list, steps->count, &steps->room, sizeof *steps->list) != 0) {
+        o->failed = 1;
+        return;
     }
-    const replay_call *calls = o->m->trace->ranks[rank].calls;
+    const replay_call *calls = o->m->trace->ranks[actor / o->m->nlanes].calls;
     replay_step *last = steps->count ? &steps->list[steps->count - 1] : NULL;
     if (last && calls[last->call].group >= 0 && calls[last->call].group == calls[step.call].group &&
-        o->at[rank] == unit_of(o, rank, last->call))
+        o->at[actor] == unit_of(o, actor, last->call))
         last->is_grouped = 1;
     steps->list[steps->count++] = step;
 }
 
-/* One instance of a rank's current unit is complete. */
-static void unit_progress(order *o, int rank)
+/* One instance of an actor's current unit is complete. */
+static void unit_progress(order *o, int actor)
 {
-    if (--o->units[o->at[rank]].left == 0) {
-        o->at[rank]++;
-        o->ready[o->nready++] = rank;
+    if (--o->units[o->at[actor]].left == 0) {
+        o->at[actor]++;
+        o->ready[o->nready++] = actor;
     }
 }
 
@@ -225,15 +230,16 @@ static void complete_exchange(order *o, uint32_t root)
     do
         ranks[n++] = (int)o->units[at].rank;
     while ((at = o->units[at].next) != root);
-    const int set = set_of(o, ranks, n);
+    const int set =
+        set_of(o, o->m->trace->comms[unit_calls(o, &o->units[root])->comm].lane, ranks, n);
     o->failed |= set < 0;
     free(ranks);
     do {
         unit *u = &o->units[at];
-        step_add(o, (int)u->rank,
+        step_add(o, unit_actor(o, u),
                  (replay_step){u->first, u->count, (uint32_t)set, instance, REPLAY_EXCHANGE, 0});
         u->left = 1;
-        unit_progress(o, (int)u->rank);
+        unit_progress(o, unit_actor(o, u));
     } while ((at = o->units[at].next) != root);
 }
 
@@ -241,30 +247,31 @@ static void complete_message(order *o, int rank, uint32_t call)
 {
     const replay_call *c = &o->m->trace->ranks[rank].calls[call];
     const uint32_t partner = o->m->partners[rank][call], instance = o->s->instances++;
-    const int peer = message_peer(o, c);
+    const int peer = message_peer(o, c), mine = actor_of(o, rank, c), its = actor_of(o, peer, c);
     int ranks[2] = {rank, peer};
-    const int set = set_of(o, ranks, rank == peer ? 1 : 2);
+    const int set = set_of(o, o->m->trace->comms[c->comm].lane, ranks, rank == peer ? 1 : 2);
+    replay_step step = {call, 1, (uint32_t)set, instance, REPLAY_EXCHANGE, 0};
     o->failed |= set < 0;
     if (rank == peer) { /* to itself: one step with both ends, which follow each other */
-        const uint32_t first = call < partner ? call : partner;
         if ((call > partner ? call - partner : partner - call) != 1)
             o->failed |= 2;
-        step_add(o, rank, (replay_step){first, 2, (uint32_t)set, instance, REPLAY_EXCHANGE, 0});
-        unit_progress(o, rank);
-        unit_progress(o, rank);
-        return;
+        step.call = call < partner ? call : partner;
+        step.ncalls = 2;
+        step_add(o, mine, step);
+    } else {
+        step_add(o, mine, step);
+        step.call = partner;
+        step_add(o, its, step);
     }
-    step_add(o, rank, (replay_step){call, 1, (uint32_t)set, instance, REPLAY_EXCHANGE, 0});
-    step_add(o, peer, (replay_step){partner, 1, (uint32_t)set, instance, REPLAY_EXCHANGE, 0});
-    unit_progress(o, rank);
-    unit_progress(o, peer);
+    unit_progress(o, mine);
+    unit_progress(o, its);
 }
 
-/* Finds a rank's call of an instance in its current unit, which has one. */
-static uint32_t unit_find(const order *o, int rank, uint32_t number)
+/* Finds an actor's call of an instance in its current unit, which has one. */
+static uint32_t unit_find(const order *o, int actor, uint32_t number)
 {
-    uint32_t call = o->units[o->at[rank]].first;
-    while (o->m->numbers[rank][call] != number)
+    uint32_t call = o->units[o->at[actor]].first;
+    while (o->m->numbers[actor / o->m->nlanes][call] != number)
         call++;
     return call;
 }
@@ -274,12 +281,12 @@ static void complete_collective(order *o, const replay_call *c, uint32_t number)
     const replay_comm *comm = &o->m->trace->comms[c->comm];
     const uint32_t instance = o->s->instances++;
     for (int member = 0; member < comm->nranks; member++) {
-        const int rank = comm->ranks[member];
-        step_add(o, rank,
-                 (replay_step){unit_find(o, rank, number), 1, c->comm, instance, c->kind, 0});
+        const int actor = actor_of(o, comm->ranks[member], c);
+        step_add(o, actor,
+                 (replay_step){unit_find(o, actor, number), 1, c->comm, instance, c->kind, 0});
     }
     for (int member = 0; member < comm->nranks; member++)
-        unit_progress(o, comm->ranks[member]);
+        unit_progress(o, actor_of(o, comm->ranks[member], c));
 }
 
 /* ----------------------------------------------------------------- the course */
@@ -291,20 +298,20 @@ static void enter_calls(order *o, const unit *u)
     for (uint32_t i = 0; i < u->count && !o->failed; i++) {
         const uint32_t number = o->m->numbers[rank][u->first + i];
         const uint32_t needs =
-            is_message(&calls[i]) ? 2 : (uint32_t)o->m->trace->comms[calls[i].comm].nranks;
+            replay_is_message(&calls[i]) ? 2 : (uint32_t)o->m->trace->comms[calls[i].comm].nranks;
         if (++o->arrived[number] < needs)
             continue;
-        if (is_message(&calls[i]))
+        if (replay_is_message(&calls[i]))
             complete_message(o, rank, u->first + i);
         else
             complete_collective(o, &calls[i], number);
     }
 }
 
-static void enter_unit(order *o, int rank)
+static void enter_unit(order *o, int actor)
 {
-    const uint32_t at = o->at[rank];
-    if (at == o->first_unit[rank + 1])
+    const uint32_t at = o->at[actor];
+    if (at == o->first_unit[actor + 1])
         return;
     const uint32_t root = unit_root(o, at);
     unit *u = &o->units[at];
@@ -318,7 +325,7 @@ static void enter_unit(order *o, int rank)
 
 static int is_complete(const order *o, int *stuck)
 {
-    for (*stuck = 0; *stuck < o->s->nranks; ++*stuck)
+    for (*stuck = 0; *stuck < o->nactors; ++*stuck)
         if (o->at[*stuck] != o->first_unit[*stuck + 1])
             return 0;
     return 1;
@@ -329,12 +336,12 @@ static weir_status run_once(order *o, int may_be_whole, int *stuck)
     o->nready = 0;
     o->s->instances = 0;
     memset(o->arrived, 0, ((size_t)o->m->instances + 1) * sizeof *o->arrived);
-    memset(o->exchanges, 0, (size_t)o->first_unit[o->s->nranks] * sizeof *o->exchanges);
+    memset(o->exchanges, 0, (size_t)o->first_unit[o->nactors] * sizeof *o->exchanges);
     find_whole(o, may_be_whole);
-    for (int rank = o->s->nranks - 1; rank >= 0; rank--) {
-        o->at[rank] = o->first_unit[rank];
-        o->s->ranks[rank].count = 0;
-        o->ready[o->nready++] = rank;
+    for (int actor = o->nactors - 1; actor >= 0; actor--) {
+        o->at[actor] = o->first_unit[actor];
+        o->s->lanes[actor].count = 0;
+        o->ready[o->nready++] = actor;
     }
     while (o->nready && !o->failed)
         enter_unit(o, o->ready[--o->nready]);
@@ -342,27 +349,29 @@ static weir_status run_once(order *o, int may_be_whole, int *stuck)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "a rank that sends to itself, with other calls in "
                                                 "between: this cannot be replayed");
     if (o->failed)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the order of calls");
+        return replay_no_memory();
     return is_complete(o, stuck) ? WEIR_OK : WEIR_ERR_INVALID;
 }
 
 static weir_status order_open(order *o)
 {
     const replay_trace *trace = o->m->trace;
-    const size_t nranks = (size_t)trace->nranks;
     replay_schedule *s = o->s;
+    const size_t nactors = (size_t)trace->nranks * (size_t)o->m->nlanes;
+    o->nactors = (int)nactors;
     s->nranks = trace->nranks;
+    s->nlanes = o->m->nlanes;
     s->nsets = s->ncomms = trace->ncomms;
-    s->sets_room = trace->ncomms + 16;
-    s->ranks = calloc(nranks, sizeof *s->ranks);
-    s->sets = calloc((size_t)s->sets_room, sizeof *s->sets);
-    o->first_unit = calloc(nranks + 1, sizeof *o->first_unit);
-    o->at = calloc(nranks, sizeof *o->at);
-    o->ready = calloc(nranks + 1, sizeof *o->ready);
+    s->sets_room = (size_t)trace->ncomms;
+    s->lanes = calloc(nactors, sizeof *s->lanes);
+    s->sets = calloc(s->sets_room, sizeof *s->sets);
+    o->first_unit = calloc(nactors + 1, sizeof *o->first_unit);
+    o->at = calloc(nactors, sizeof *o->at);
+    o->ready = calloc(nactors + 1, sizeof *o->ready);
     o->arrived = calloc((size_t)o->m->instances + 1, sizeof *o->arrived);
-    if (!s->ranks || !s->sets || !o->first_unit || !o->at || !o->ready || !o->arrived ||
+    if (!s->lanes || !s->sets || !o->first_unit || !o->at || !o->ready || !o->arrived ||
         make_units(o) != 0)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the order of calls");
+        return replay_no_memory();
     for (int i = 0; i < trace->ncomms; i++)
         s->sets[i] = &trace->comms[i];
     return WEIR_OK;
@@ -373,7 +382,7 @@ weir_status replay_order(const replay_matching *matching, replay_schedule **sche
     order o = {.m = matching, .s = calloc(1, sizeof *o.s)};
     int stuck = 0;
     if (!o.s)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the order of calls");
+        return replay_no_memory();
     weir_status status = order_open(&o);
     if (status == WEIR_OK) {
         connect_units(&o);
@@ -389,7 +398,7 @@ weir_status replay_order(const replay_matching *matching, replay_schedule **sche
                             "ranks wait for each other in a circle: rank %d would wait forever in "
                             "%s on communicator %s (%s:%u); it was called at the same time as "
                             "others, or files are of different runs",
-                            stuck, replay_kind_name((replay_kind)call->kind),
+                            stuck / matching->nlanes, replay_kind_name((replay_kind)call->kind),
                             matching->trace->comms[call->comm].name,
                             matching->trace->files[call->file], call->line);
     }
@@ -414,9 +423,9 @@ void replay_schedule_free(replay_schedule *schedule)
         free(schedule->sets[i]->ranks);
         free(schedule->sets[i]);
     }
-    for (int rank = 0; schedule->ranks && rank < schedule->nranks; rank++)
-        free(schedule->ranks[rank].list);
-    free(schedule->ranks);
+    for (int i = 0; schedule->lanes && i < schedule->nranks * schedule->nlanes; i++)
+        free(schedule->lanes[i].list);
+    free(schedule->lanes);
     free(schedule->sets);
     free(schedule);
 }

@@ -125,67 +125,91 @@ static replay_class *class_find(replay_plan *plan, const replay_class *key)
     return &plan->classes[plan->nclasses++];
 }
 
-/* The size of each instance: the larger buffer, of the busiest rank. NULL: no memory. */
-static double *instance_bytes(const replay_plan *plan, size_t *pairs)
+/* One step of any rank. */
+typedef struct plan_step {
+    const replay_step *step;
+    const replay_comm *set;
+    const replay_call *call;
+    int rank, member; /* of the job, of the set */
+} plan_step;
+
+/* Calls the function for each step of each rank, until it fails. */
+static weir_status for_steps(replay_plan *plan,
+                             weir_status (*each)(replay_plan *, const plan_step *, void *),
+                             void *context)
 {
-    double *bytes = calloc((size_t)plan->schedule->instances + 1, sizeof *bytes);
-    for (int rank = 0; bytes && rank < plan->schedule->nranks; rank++)
-        for (size_t i = 0; i < plan->schedule->ranks[rank].count; i++) {
-            const replay_step *step = &plan->schedule->ranks[rank].list[i];
-            const replay_call *call = &plan->trace->ranks[rank].calls[step->call];
-            size_t in, out;
-            step_elements(plan, step, rank, replay_comm_rank(plan->sets[step->set], rank), pairs,
-                          &in, &out);
-            const double size =
-                step->kind == REPLAY_BARRIER
-                    ? 0
-                    : (double)((in > out ? in : out) * weir_dtype_bytes(step_dtype(step, call)));
-            if (size > bytes[step->instance])
-                bytes[step->instance] = size;
+    const replay_schedule *s = plan->schedule;
+    weir_status status = WEIR_OK;
+    for (int actor = 0; actor < s->nranks * s->nlanes; actor++)
+        for (size_t i = 0; i < s->lanes[actor].count && status == WEIR_OK; i++) {
+            const int rank = actor / s->nlanes;
+            plan_step at = {.step = &s->lanes[actor].list[i], .rank = rank};
+            at.set = plan->sets[at.step->set];
+            at.call = &plan->trace->ranks[rank].calls[at.step->call];
+            at.member = replay_comm_rank(at.set, rank);
+            status = each(plan, &at, context);
         }
-    return bytes;
+    return status;
 }
 
-/* Finds the class of each instance, alike on all ranks. */
-static weir_status make_classes(replay_plan *plan, const double *bytes, uint16_t *classes)
+/* What is known of all instances while a plan is made. */
+typedef struct plan_making {
+    double *bytes;     /* of each instance: the larger buffer, of the busiest rank */
+    uint16_t *classes; /* of each instance */
+    size_t *pairs;     /* room for the counts of a step between pairs */
+    size_t nsplits;    /* that this rank needs */
+} plan_making;
+
+static weir_status measure_step(replay_plan *plan, const plan_step *at, void *context)
 {
-    for (int rank = 0; rank < plan->schedule->nranks; rank++)
-        for (size_t i = 0; i < plan->schedule->ranks[rank].count; i++) {
-            const replay_step *step = &plan->schedule->ranks[rank].list[i];
-            const replay_comm *set = plan->sets[step->set];
-            const replay_call *call = &plan->trace->ranks[rank].calls[step->call];
-            const weir_dtype dtype = step_dtype(step, call);
-            if (set->ranks[0] != rank)
-                continue;
-            const replay_class key = {.kind = step->kind,
-                                      .dtype = (uint8_t)dtype,
-                                      .op = replay_kind_has_op((replay_kind)step->kind) ? call->op
-                                                                                        : 0,
-                                      .in_place = (uint8_t)step_in_place(step, call),
-                                      .log2_bytes = (uint8_t)log2_of(bytes[step->instance]),
-                                      .nranks = set->nranks};
-            replay_class *class = class_find(plan, &key);
-            if (!class)
-                return bench_job_note(plan->job, WEIR_ERR_UNSUPPORTED,
-                                      "more than %d different sizes and types of calls",
-                                      REPLAY_CLASSES_MAX);
-            class->calls++;
-            class->bytes += bytes[step->instance];
-            class->elements += (double)call->count;
-            classes[step->instance] = (uint16_t)(class - plan->classes);
-        }
+    plan_making *making = context;
+    const replay_step *step = at->step;
+    size_t in, out;
+    step_elements(plan, step, at->rank, at->member, making->pairs, &in, &out);
+    const double size =
+        (double)((in > out ? in : out) * weir_dtype_bytes(step_dtype(step, at->call)));
+    if (step->kind != REPLAY_BARRIER && size > making->bytes[step->instance])
+        making->bytes[step->instance] = size;
+    if (at->rank == plan->job->rank && is_pairs(step->kind))
+        making->nsplits += 4 * (size_t)at->set->nranks + step->ncalls;
+    plan->nworks += at->rank == plan->job->rank;
+    return WEIR_OK;
+}
+
+/* Finds the class of an instance, alike on all ranks. */
+static weir_status class_step(replay_plan *plan, const plan_step *at, void *context)
+{
+    const plan_making *making = context;
+    const replay_step *step = at->step;
+    if (at->member)
+        return WEIR_OK;
+    const replay_class key = {.kind = step->kind,
+                              .dtype = (uint8_t)step_dtype(step, at->call),
+                              .op = replay_kind_has_op((replay_kind)step->kind) ? at->call->op : 0,
+                              .in_place = (uint8_t)step_in_place(step, at->call),
+                              .log2_bytes = (uint8_t)log2_of(making->bytes[step->instance]),
+                              .nranks = at->set->nranks};
+    replay_class *class = class_find(plan, &key);
+    if (!class)
+        return bench_job_note(plan->job, WEIR_ERR_UNSUPPORTED,
+                              "more than %d different sizes and types of calls",
+                              REPLAY_CLASSES_MAX);
+    class->calls++;
+    class->bytes += making->bytes[step->instance];
+    class->elements += (double)at->call->count;
+    making->classes[step->instance] = (uint16_t)(class - plan->classes);
     return WEIR_OK;
 }
 
 /* --------------------------------------------------------------------- layout */
 
-/* The computation between two calls of this rank: 0 if it is not known. */
-static float gap_before(const replay_plan *plan, const replay_step *step)
+/* The computation before a call: since the end of the call before it in its lane, NULL: since the
+ * rank's first call began. 0 if it is not known. */
+static float gap_before(const replay_call *first, const replay_call *before,
+                        const replay_call *call)
 {
-    const replay_call *call = &plan->trace->ranks[plan->job->rank].calls[step->call];
-    if (!step->call)
-        return 0;
-    const double gap = call->start_s - (call[-1].start_s + (double)call[-1].duration_s);
+    const double end = before ? before->start_s + (double)before->duration_s : first->start_s;
+    const double gap = call->start_s - end;
     return gap > 0 ? (float)gap : 0;
 }
 
@@ -206,8 +230,9 @@ static void place_pairs(size_t *splits, size_t n)
     }
 }
 
-/* Takes parts of the arena in turn: offsets become pointers later. Returns the bytes needed. */
-static size_t place_work(replay_work *work, size_t *at, size_t limit)
+/* Takes parts of the arena from `first` on in turn: offsets become pointers later. Returns the
+ * bytes needed. */
+static size_t place_work(replay_work *work, size_t first, size_t *at, size_t limit)
 {
     const size_t width = weir_dtype_bytes((weir_dtype)work->dtype);
     const size_t in = work->in_elements * width, out = work->out_elements * width;
@@ -216,7 +241,7 @@ static size_t place_work(replay_work *work, size_t *at, size_t limit)
                                                  : align_up(in) + out + REPLAY_GUARD_BYTES);
     if (*at + needs > limit)
         *at = 0;
-    char *base = (char *)(uintptr_t)*at;
+    char *base = (char *)(uintptr_t)(first + *at);
     work->in = base;
     work->out = work->in_place ? base : base + align_up(in);
     if (work->in_place && work->step->kind == REPLAY_REDUCE_SCATTER)
@@ -260,34 +285,23 @@ replay_message replay_message_of(const replay_plan *plan, const replay_work *wor
                             message_peer(plan, work->step, call), is_send};
 }
 
-static size_t count_splits(const replay_plan *plan)
-{
-    const replay_steps *steps = &plan->schedule->ranks[plan->job->rank];
-    size_t all = 0;
-    for (size_t i = 0; i < steps->count; i++)
-        if (is_pairs(steps->list[i].kind))
-            all += 4 * (size_t)plan->sets[steps->list[i].set]->nranks + steps->list[i].ncalls;
-    return all;
-}
-
 /* Makes the work of a step, without its place. Returns its end in the pool of splits. */
-static size_t *make_work(replay_plan *plan, const replay_options *options, replay_work *work,
-                         const replay_step *step, uint16_t klass, size_t *splits, size_t *pairs)
+static size_t *make_work(replay_plan *plan, replay_work *work, const replay_step *step, int lane,
+                         const plan_making *making, size_t *splits)
 {
     const int rank = plan->job->rank, between_pairs = is_pairs(step->kind);
     const size_t n = (size_t)plan->sets[step->set]->nranks;
     *work = (replay_work){.step = step,
                           .call = &plan->trace->ranks[rank].calls[step->call],
-                          .klass = klass,
+                          .klass = making->classes[step->instance],
                           .splits = between_pairs ? splits : NULL,
+                          .lane = (uint8_t)lane,
                           .rank = replay_comm_rank(plan->sets[step->set], rank)};
     work->dtype = (uint8_t)step_dtype(step, work->call);
     work->in_place = (uint8_t)step_in_place(step, work->call);
-    work->gap_s = options->gaps ? gap_before(plan, step) : 0;
-    plan->gaps_s += (double)work->gap_s;
-    plan->classes[klass].mine++;
-    step_elements(plan, step, rank, work->rank, between_pairs ? splits : pairs, &work->in_elements,
-                  &work->out_elements);
+    plan->classes[work->klass].mine++;
+    step_elements(plan, step, rank, work->rank, between_pairs ? splits : making->pairs,
+                  &work->in_elements, &work->out_elements);
     if (!between_pairs)
         return splits;
     place_pairs(splits, n);
@@ -295,30 +309,64 @@ static size_t *make_work(replay_plan *plan, const replay_options *options, repla
     return splits + 4 * n + step->ncalls;
 }
 
-/* Makes the works of this rank, and the size of the arena. */
-static void make_works(replay_plan *plan, const replay_options *options, const uint16_t *classes,
-                       size_t *pairs)
+/* Gives the works of a lane their places, from arena_bytes on. */
+static void place_lane(replay_plan *plan, int lane, size_t span_bytes)
 {
-    const replay_steps *steps = &plan->schedule->ranks[plan->job->rank];
-    size_t at = 0, largest = 0, group = 0, least = 0, *splits = plan->splits;
-    for (size_t i = 0; i < steps->count; i++) {
-        const replay_step *step = &steps->list[i];
-        splits =
-            make_work(plan, options, &plan->works[i], step, classes[step->instance], splits, pairs);
-        const size_t needs = place_work(&plan->works[i], &at, SIZE_MAX);
-        const int follows = i && steps->list[i - 1].is_grouped;
+    size_t at = 0, largest = 0, group = 0, least = 0;
+    for (size_t i = plan->lanes[lane]; i < plan->lanes[lane + 1]; i++) {
+        const size_t needs = place_work(&plan->works[i], 0, &at, SIZE_MAX);
+        const int follows = i > plan->lanes[lane] && plan->works[i - 1].step->is_grouped;
         largest = needs > largest ? needs : largest;
         group = (follows ? group : 0) + needs;
         if (follows && 2 * group > least) /* so that no two calls of a group overlap */
             least = 2 * group;
     }
-    least = least > largest ? least : largest;
-    plan->arena_bytes = at < options->span_bytes ? at : options->span_bytes;
-    plan->arena_bytes = plan->arena_bytes < least ? least : plan->arena_bytes;
-    plan->mirror_bytes = largest;
+    size_t bytes = at < span_bytes ? at : span_bytes;
+    bytes = bytes < least ? least : bytes;
+    bytes = bytes < largest ? largest : bytes;
+    plan->mirror_bytes = largest > plan->mirror_bytes ? largest : plan->mirror_bytes;
     at = 0;
-    for (size_t i = 0; i < steps->count; i++)
-        place_work(&plan->works[i], &at, plan->arena_bytes);
+    for (size_t i = plan->lanes[lane]; i < plan->lanes[lane + 1]; i++)
+        place_work(&plan->works[i], plan->arena_bytes, &at, bytes);
+    plan->arena_bytes += bytes;
+}
+
+/* Makes the works of this rank, and the size of the arena. */
+static void make_works(replay_plan *plan, const replay_options *options, const plan_making *making)
+{
+    const replay_call *first = plan->trace->ranks[plan->job->rank].calls;
+    size_t *splits = plan->splits, count = 0;
+    for (int lane = 0; lane < plan->nlanes; lane++) {
+        const replay_steps *steps = &plan->schedule->lanes[plan->job->rank * plan->nlanes + lane];
+        const replay_call *before = NULL;
+        plan->lanes[lane] = count;
+        for (size_t i = 0; i < steps->count; i++) {
+            replay_work *work = &plan->works[count++];
+            splits = make_work(plan, work, &steps->list[i], lane, making, splits);
+            work->gap_s = options->gaps ? gap_before(first, before, work->call) : 0;
+            before = work->call + work->step->ncalls - 1;
+        }
+        plan->lanes[lane + 1] = count;
+        place_lane(plan, lane, options->span_bytes / (size_t)plan->nlanes);
+    }
+}
+
+size_t replay_plan_next(const replay_plan *plan, size_t *at, int *lane)
+{
+    size_t next = SIZE_MAX;
+    const int is_within =
+        *lane >= 0 && at[*lane] > plan->lanes[*lane] && plan->works[at[*lane] - 1].step->is_grouped;
+    for (int i = 0; i < plan->nlanes && !is_within; i++)
+        if (at[i] < plan->lanes[i + 1] &&
+            (next == SIZE_MAX || plan->works[at[i]].step->call < plan->works[next].step->call)) {
+            next = at[i];
+            *lane = i;
+        }
+    if (is_within)
+        next = at[*lane];
+    if (next != SIZE_MAX)
+        at[*lane]++;
+    return next;
 }
 
 static weir_status allocate(replay_plan *plan, const replay_options *options)
@@ -351,28 +399,34 @@ static weir_status allocate(replay_plan *plan, const replay_options *options)
 
 static weir_status plan_make(replay_plan *plan, const replay_options *options)
 {
+    const size_t instances = (size_t)plan->schedule->instances + 1;
     size_t most = 1;
     for (int i = 0; i < plan->schedule->nsets; i++)
         most = (size_t)plan->sets[i]->nranks > most ? (size_t)plan->sets[i]->nranks : most;
-    size_t *pairs = malloc(4 * most * sizeof *pairs);
-    double *bytes = pairs ? instance_bytes(plan, pairs) : NULL;
-    uint16_t *classes = calloc((size_t)plan->schedule->instances + 1, sizeof *classes);
-    plan->nworks = plan->schedule->ranks[plan->job->rank].count;
-    plan->works = calloc(plan->nworks + 1, sizeof *plan->works);
-    plan->splits = calloc(count_splits(plan) + 1, sizeof *plan->splits);
+    plan_making making = {.bytes = calloc(instances, sizeof *making.bytes),
+                          .classes = calloc(instances, sizeof *making.classes),
+                          .pairs = malloc(4 * most * sizeof *making.pairs)};
     weir_status status = WEIR_OK;
-    if (!bytes || !classes || !plan->works || !plan->splits)
-        status =
-            bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for %zu calls", plan->nworks);
+    if (!making.bytes || !making.classes || !making.pairs)
+        status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for the calls");
     if (status == WEIR_OK)
-        status = make_classes(plan, bytes, classes);
+        status = for_steps(plan, measure_step, &making);
+    if (status == WEIR_OK)
+        status = for_steps(plan, class_step, &making);
     if (status == WEIR_OK) {
-        make_works(plan, options, classes, pairs);
+        plan->works = calloc(plan->nworks + 1, sizeof *plan->works);
+        plan->splits = calloc(making.nsplits + 1, sizeof *plan->splits);
+        if (!plan->works || !plan->splits)
+            status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for %zu calls",
+                                    plan->nworks);
+    }
+    if (status == WEIR_OK) {
+        make_works(plan, options, &making);
         status = allocate(plan, options);
     }
-    free(pairs);
-    free(bytes);
-    free(classes);
+    free(making.bytes);
+    free(making.classes);
+    free(making.pairs);
     return status;
 }
 
@@ -383,6 +437,7 @@ weir_status replay_plan_open(replay_plan *plan, bench_job *job, const replay_opt
     plan->job = job;
     plan->trace = trace;
     plan->schedule = schedule;
+    plan->nlanes = schedule->nlanes;
     plan->sets = (const replay_comm *const *)schedule->sets;
     return bench_job_agree(job, plan_make(plan, options), "buffers");
 }

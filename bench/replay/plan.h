@@ -34,6 +34,7 @@ typedef struct replay_work {
     uint16_t klass; /* index in replay_plan.classes */
     uint8_t dtype;  /* weir_dtype; exchanges: bytes */
     uint8_t in_place;
+    uint8_t lane;
     int rank; /* of the set */
 } replay_work;
 
@@ -42,17 +43,18 @@ typedef struct replay_plan {
     const replay_trace *trace;
     const replay_schedule *schedule;
     const replay_comm *const *sets;
-    replay_work *works;
+    replay_work *works;                 /* lane by lane */
+    size_t lanes[REPLAY_LANES_MAX + 1]; /* where each begins; the last one ends */
     size_t nworks;
+    int nlanes;
     replay_class classes[REPLAY_CLASSES_MAX];
     int nclasses;
-    size_t arena_bytes; /* calls use the parts of the arena in turn */
+    size_t arena_bytes; /* the calls of a lane use the parts of its own part in turn */
     char *arena;        /* on the host, or on the GPU */
     char *mirror;       /* GPU: a place on the host for one call's buffers; else NULL */
     size_t mirror_bytes;
     weir_mem *memory; /* of the arena; NULL: malloc'd, or from CUDA */
     size_t *splits;
-    double gaps_s; /* of this rank */
 } replay_plan;
 
 /* Lays out the steps of this rank, and allocates memory. Collective; agreed; a failure is reported.
@@ -60,6 +62,10 @@ typedef struct replay_plan {
 weir_status replay_plan_open(replay_plan *plan, bench_job *job, const replay_options *options,
                              const replay_trace *trace, const replay_schedule *schedule);
 void replay_plan_close(replay_plan *plan);
+/* For who runs all lanes from one thread, in the order of the recording: at is where each lane is,
+ * at first a copy of lanes; *lane is the last one's, at first -1. Returns the next work's index,
+ * and SIZE_MAX after the last one. Pure. */
+size_t replay_plan_next(const replay_plan *plan, size_t *at, int *lane);
 /* The set of a step, and how a message or a row names the kind of a step. Pure. */
 const replay_comm *replay_work_set(const replay_plan *plan, const replay_work *work);
 const char *replay_step_name(int kind);
@@ -86,8 +92,8 @@ typedef struct replay_candidate_ops {
     weir_status (*open)(replay_candidate *self);
     /* NULL, or why it cannot run the step: static, or in the candidate. Local. */
     const char *(*refuses)(replay_candidate *self, const replay_work *work);
-    /* Runs a step. Blocking on the host, else enqueued on the job's stream. A failure has a line in
-     * weir_last_error or a note. */
+    /* Runs a step. Blocking on the host, where steps of other lanes may run at the same time; else
+     * enqueued on the lane's stream. A failure has a line in weir_last_error or a note. */
     weir_status (*run)(replay_candidate *self, const replay_work *work);
     /* Where the result of a step is; NULL: in out. */
     char *(*result)(const replay_work *work);

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "bench/replay/complete.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,27 +18,6 @@ static const replay_format *const formats[] = {
     &replay_format_text,      &replay_format_kineto,   &replay_format_execution_trace,
     &replay_format_inspector, &replay_format_nccl_log, &replay_format_chakra};
 enum { FORMATS = sizeof formats / sizeof *formats };
-
-static weir_status no_memory(void)
-{
-    return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the recorded calls; use a node with more "
-                                          "memory, or cut the recording");
-}
-
-/* Makes room for one more entry of so many bytes. 0, or -1. */
-static int make_room(void *list, size_t count, size_t *room, size_t bytes)
-{
-    void **entries = list;
-    if (count < *room)
-        return 0;
-    const size_t more = *room ? *room + *room / 2 : 64;
-    void *grown = realloc(*entries, more * bytes);
-    if (!grown)
-        return -1;
-    *entries = grown;
-    *room = more;
-    return 0;
-}
 
 /* --------------------------------------------------------- notes, failures */
 
@@ -123,14 +101,12 @@ weir_status replay_add_comm(replay_reader *reader, long line, const char *name, 
     if (trace->ncomms == REPLAY_COMMS_MAX)
         return replay_fail(reader, WEIR_ERR_UNSUPPORTED, line,
                            "more than %d communicators; cut the recording", REPLAY_COMMS_MAX);
-    size_t room = (size_t)trace->comms_room;
     comm.ranks = malloc((size_t)nranks * sizeof *comm.ranks);
-    if (!comm.ranks ||
-        make_room(&trace->comms, (size_t)trace->ncomms, &room, sizeof *trace->comms) != 0) {
+    if (!comm.ranks || replay_grow(&trace->comms, (size_t)trace->ncomms, &trace->comms_room,
+                                   sizeof *trace->comms) != 0) {
         free(comm.ranks);
-        return no_memory();
+        return replay_no_memory();
     }
-    trace->comms_room = (int)room;
     for (int i = 0; i < nranks; i++)
         comm.ranks[i] = -1;
     *index = (uint32_t)trace->ncomms;
@@ -163,8 +139,8 @@ weir_status replay_add_call(replay_reader *reader, long line, int rank, const re
                            "rank %d; ranks from 0 to %d can be replayed", rank,
                            REPLAY_RANKS_MAX - 1);
     replay_rank *r = &trace->ranks[rank];
-    if (make_room(&r->calls, r->count, &r->room, sizeof *r->calls) != 0)
-        return no_memory();
+    if (replay_grow(&r->calls, r->count, &r->room, sizeof *r->calls) != 0)
+        return replay_no_memory();
     replay_call *added = &r->calls[r->count++];
     *added = *call;
     added->file = (uint16_t)reader->file;
@@ -180,9 +156,9 @@ weir_status replay_add_splits(replay_reader *reader, const uint64_t *sent, const
     replay_trace *trace = reader->trace;
     *splits = trace->nsplits;
     for (int i = 0; i < 2 * nranks; i++) {
-        if (make_room(&trace->splits, trace->nsplits, &trace->splits_room, sizeof *trace->splits) !=
-            0)
-            return no_memory();
+        if (replay_grow(&trace->splits, trace->nsplits, &trace->splits_room,
+                        sizeof *trace->splits) != 0)
+            return replay_no_memory();
         trace->splits[trace->nsplits++] = i < nranks ? sent[i]
                                           : received ? received[i - nranks]
                                                      : REPLAY_UNKNOWN;
@@ -197,11 +173,11 @@ static weir_status add_file(replay_reader *reader, const char *path)
     replay_trace *trace = reader->trace;
     char **files = realloc(trace->files, (size_t)(trace->nfiles + 1) * sizeof *files);
     if (!files)
-        return no_memory();
+        return replay_no_memory();
     trace->files = files;
     files[trace->nfiles] = strdup(path);
     if (!files[trace->nfiles])
-        return no_memory();
+        return replay_no_memory();
     reader->file = trace->nfiles++;
     return WEIR_OK;
 }
@@ -307,7 +283,7 @@ static weir_status reader_begin(replay_reader *reader)
     if (reader->trace && reader->trace->ranks)
         return WEIR_OK;
     free(reader->trace);
-    return no_memory();
+    return replay_no_memory();
 }
 
 /* Completes the trace of all files, or frees it after a failure. */

@@ -52,6 +52,11 @@ weir_status replay_read(char *const *paths, int npaths, replay_trace **trace);
 weir_status replay_read_data(const char *name, const char *data, size_t bytes,
                              replay_trace **trace);
 
+/* The last step of both: numbers ranks without gaps, removes communicators without calls, checks
+ * each call by itself, and lets times begin at 0. WEIR_ERR_INVALID: a rank's recording is missing,
+ * or a call is impossible; the error line names file and line. */
+weir_status replay_complete(replay_reader *reader);
+
 /* ------------------------------------------------------------- for formats */
 
 /* The name that a communicator gets: without blanks and #, and cut to REPLAY_NAME_BYTES. Pure. */

@@ -20,9 +20,9 @@ typedef struct mpi_set {
 
 typedef struct mpi_state {
     mpi_set *sets;
-    MPI_Request *requests; /* of an exchange */
+    MPI_Request *requests; /* of an exchange, for each lane */
     int nrequests;
-    int *counts; /* splits as MPI takes them */
+    int *counts; /* splits as MPI takes them, for each lane */
 } mpi_state;
 
 static weir_status mpi_make(replay_candidate *self, int i)
@@ -32,12 +32,15 @@ static weir_status mpi_make(replay_candidate *self, int i)
     const int member = replay_comm_rank(plan->sets[i], plan->job->rank);
     if (MPI_Comm_split(plan->job->mpi->comm, member < 0, member, &set->mpi.comm) != MPI_SUCCESS)
         return bench_job_note(plan->job, WEIR_ERR_SYSTEM, "MPI_Comm_split failed");
+    set->mpi.group = set->mpi.comm;
     set->is_open = 1;
     if (member < 0)
         return WEIR_OK;
     set->job = (bench_job){.program = plan->job->program,
                            .rank = member,
                            .nranks = plan->sets[i]->nranks,
+                           .group_rank = member,
+                           .group_nranks = plan->sets[i]->nranks,
                            .comm = plan->job->comm,
                            .gpu = plan->job->gpu,
                            .mpi = &set->mpi};
@@ -66,11 +69,17 @@ static weir_status mpi_open(replay_candidate *self)
         status = bench_job_note(plan->job, WEIR_ERR_INVALID,
                                 "--peer mpi: MPI must have started the ranks; use mpirun -np %d",
                                 plan->job->nranks);
+    else if (plan->nlanes > 1 && !bench_mpi_has_threads(plan->job->mpi))
+        status = bench_job_note(plan->job, WEIR_ERR_UNSUPPORTED,
+                                "--peer mpi: calls of the recording were in flight together, and "
+                                "this MPI does not work with several threads; leave it out");
     if (state) {
         state->sets = calloc((size_t)plan->schedule->nsets, sizeof *state->sets);
         state->nrequests = most_calls(plan);
-        state->requests = calloc((size_t)state->nrequests, sizeof *state->requests);
-        state->counts = calloc(4 * (size_t)plan->job->nranks, sizeof *state->counts);
+        state->requests =
+            calloc((size_t)state->nrequests * REPLAY_LANES_MAX, sizeof *state->requests);
+        state->counts =
+            calloc(4 * (size_t)plan->job->nranks * REPLAY_LANES_MAX, sizeof *state->counts);
     }
     if (status == WEIR_OK && (!state || !state->sets || !state->requests || !state->counts))
         status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for communicators");
@@ -99,9 +108,11 @@ static void mpi_close(replay_candidate *self)
     self->state = NULL;
 }
 
-/* The call as the candidate takes it; counts: room for the splits. */
-static bench_operation mpi_operation(const replay_plan *plan, const replay_work *work, int *counts)
+/* The call as the candidate takes it. */
+static bench_operation mpi_operation(const replay_candidate *self, const replay_work *work)
 {
+    const replay_plan *plan = self->plan;
+    int *counts = ((mpi_state *)self->state)->counts + 4 * (size_t)plan->job->nranks * work->lane;
     bench_operation operation = {.call = WEIR_CALL_INIT, .in_place = work->in_place};
     weir_call *call = &operation.call;
     call->collective = replay_step_collective(work->step->kind);
@@ -122,7 +133,7 @@ static const char *mpi_refuses(replay_candidate *self, const replay_work *work)
 {
     mpi_state *state = self->state;
     bench_candidate *candidate = state->sets[work->step->set].candidate;
-    const bench_operation operation = mpi_operation(self->plan, work, state->counts);
+    const bench_operation operation = mpi_operation(self, work);
     if (self->plan->job->gpu)
         return "MPI works on memory of the process here";
     if (work->in_elements > INT_MAX || work->out_elements > INT_MAX)
@@ -133,17 +144,17 @@ static const char *mpi_refuses(replay_candidate *self, const replay_work *work)
 
 static int mpi_exchange(replay_candidate *self, const replay_work *work, MPI_Comm comm)
 {
-    mpi_state *state = self->state;
+    const mpi_state *state = self->state;
+    MPI_Request *requests = state->requests + (size_t)state->nrequests * work->lane;
     int error = MPI_SUCCESS, n = 0;
     for (uint32_t i = 0; i < work->step->ncalls && error == MPI_SUCCESS; i++) {
         const replay_message m = replay_message_of(self->plan, work, i);
-        error =
-            m.is_send
-                ? MPI_Isend(m.data, (int)m.bytes, MPI_BYTE, m.peer, 0, comm, &state->requests[n++])
-                : MPI_Irecv(m.data, (int)m.bytes, MPI_BYTE, m.peer, 0, comm, &state->requests[n++]);
+        error = m.is_send
+                    ? MPI_Isend(m.data, (int)m.bytes, MPI_BYTE, m.peer, 0, comm, &requests[n++])
+                    : MPI_Irecv(m.data, (int)m.bytes, MPI_BYTE, m.peer, 0, comm, &requests[n++]);
     }
     for (int i = 0; i < n; i++) {
-        const int ended = MPI_Wait(&state->requests[i], MPI_STATUS_IGNORE);
+        const int ended = MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
         error = error == MPI_SUCCESS ? ended : error;
     }
     return error;
@@ -167,7 +178,7 @@ static weir_status mpi_run(replay_candidate *self, const replay_work *work)
     } else if (work->step->kind == REPLAY_EXCHANGE) {
         error = mpi_exchange(self, work, comm);
     } else {
-        const bench_operation operation = mpi_operation(self->plan, work, state->counts);
+        const bench_operation operation = mpi_operation(self, work);
         weir_status status = set->candidate->ops->prepare(set->candidate, &operation);
         status = status == WEIR_OK ? set->candidate->ops->run(set->candidate) : status;
         if (status != WEIR_OK)

@@ -24,8 +24,11 @@ static const weiri_option rows[] = {
              "allreduce, broadcast and reduce keep their size, the others the size of their larger "
              "buffer"},
     {0, "gaps", NULL, &weiri_option_flags, AT(gaps), .flags = SAME, .manifest = "gaps",
-     .help = "compute between calls for as long as the recorded rank did, by a loop on the host; "
-             "else calls follow each other at once"},
+     .help = "compute between calls for as long as the recorded rank did, by a loop on the host or "
+             "a kernel on the GPU; else calls follow each other at once"},
+    {0, "sms", "PERCENT", &weiri_option_int, AT(sms), 1, 100, "100", .flags = SAME,
+     .manifest = "sms_percent",
+     .help = "the share of a GPU's multiprocessors that computation of --gaps keeps busy"},
     {0, "peer", "mpi|nccl|PATH", &bench_option_peer, AT(common), .flags = SAME, .manifest = "peers",
      .help = "also run the recording over MPI (host memory), NCCL, or a library with NCCL's "
              "interface; may be repeated"},

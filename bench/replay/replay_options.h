@@ -11,6 +11,7 @@ typedef struct replay_options {
     int nranks;           /* --ranks; 0: those of the recording */
     const char *timeline; /* --timeline FILE */
     int gaps;             /* --gaps */
+    int sms;              /* --sms: percent */
     size_t span_bytes;    /* --span */
     int ngpus_given;
     int inject; /* --inject: a bit of the last checked call's output is flipped */

@@ -115,6 +115,9 @@ void replay_output_begin(const replay_plan *plan, const replay_options *options)
     printf("# Ranks: %d on %s; %s; %s memory\n", plan->job->nranks, plan->job->host,
            plan->job->place,
            options->common.buffers == BENCH_BUFFERS_PLAIN ? "unregistered" : "registered");
+    if (plan->nlanes > 1)
+        printf("# Calls were in flight together: communicators run on %d %s\n", plan->nlanes,
+               plan->job->gpu ? "streams" : "threads of each rank");
     if (plan->schedule->runs_message_wise)
         printf("# Sends and receives run one by one: as groups they would wait for each other in "
                "a circle\n");
@@ -205,7 +208,8 @@ static void write_whole(const replay_measurement *m, const replay_subject *s)
            s->candidate.name, step.median, step.ci_low, step.ci_high, calls.median, calls.ci_low,
            calls.ci_high);
     if (m->options->gaps)
-        printf(", of which %.1f us are exposed", step.median - m->plan->gaps_s * 1e6);
+        printf(", of which %.1f us are exposed: computation alone takes %.1f us",
+               step.median - m->compute_us, m->compute_us);
     printf("\n");
     if (!isnan(s->wait_us) && s->wait_us + s->transfer_us > 0)
         printf("# %s: ranks wait for each other %.1f us (%.0f%%), transfers take %.1f us (the last "
@@ -246,10 +250,12 @@ static int compare_expensive(const void *a, const void *b)
 /* Finds a rank's step of an instance. */
 static const replay_step *find_step(const replay_schedule *s, uint32_t instance, int *rank)
 {
-    for (*rank = 0; *rank < s->nranks; ++*rank)
-        for (size_t i = 0; i < s->ranks[*rank].count; i++)
-            if (s->ranks[*rank].list[i].instance == instance)
-                return &s->ranks[*rank].list[i];
+    for (int actor = 0; actor < s->nranks * s->nlanes; actor++)
+        for (size_t i = 0; i < s->lanes[actor].count; i++)
+            if (s->lanes[actor].list[i].instance == instance) {
+                *rank = actor / s->nlanes;
+                return &s->lanes[actor].list[i];
+            }
     return NULL;
 }
 

@@ -9,8 +9,8 @@
 
 typedef struct vendor_state {
     bench_vendor vendor;
-    vendor_comm *comms; /* by set */
-    int in_group;       /* between GroupStart and GroupEnd of several steps */
+    vendor_comm *comms;             /* by set */
+    int in_group[REPLAY_LANES_MAX]; /* between GroupStart and GroupEnd of several steps */
 } vendor_state;
 
 static weir_status vendor_check(replay_candidate *self, vendor_result result, const char *what)
@@ -174,16 +174,17 @@ static weir_status vendor_run(replay_candidate *self, const replay_work *work)
 {
     vendor_state *state = self->state;
     vendor_result result = state->vendor.group_start(), ended = 0;
-    if (work->step->is_grouped && !state->in_group && result == 0)
+    int *in_group = &state->in_group[work->lane];
+    if (work->step->is_grouped && !*in_group && result == 0)
         result = state->vendor.group_start();
-    state->in_group = work->step->is_grouped || state->in_group;
+    *in_group = work->step->is_grouped || *in_group;
     if (result == 0)
-        result = vendor_call(self, work, bench_gpu_stream(self->plan->job->gpu));
+        result = vendor_call(self, work, bench_gpu_lane(self->plan->job->gpu, work->lane));
     ended = state->vendor.group_end();
-    if (!work->step->is_grouped && state->in_group) {
+    if (!work->step->is_grouped && *in_group) {
         const vendor_result outer = state->vendor.group_end();
         ended = ended ? ended : outer;
-        state->in_group = 0;
+        *in_group = 0;
     }
     return vendor_check(self, result ? result : ended, replay_step_name(work->step->kind));
 }

@@ -85,8 +85,8 @@ static weir_status weir_replay_run(replay_candidate *self, const replay_work *wo
     weir_call call = WEIR_CALL_INIT;
     weir_splits splits;
     const int kind = work->step->kind;
-    call.stream = bench_gpu_stream(self->plan->job->gpu);
-    if (kind == REPLAY_BARRIER && !call.stream)
+    call.stream = bench_gpu_lane(self->plan->job->gpu, work->lane);
+    if (kind == REPLAY_BARRIER && !self->plan->job->gpu)
         return weir_comm_barrier(comm);
     call.collective = replay_step_collective(kind);
     call.dtype = (weir_dtype)work->dtype;

@@ -40,6 +40,8 @@ static weir_status read_recording(char *problem)
         snprintf(problem, BENCH_PROBLEM_BYTES, "%s", weir_last_error());
         return status;
     }
+    if (schedule && schedule->nlanes > 1)
+        bench_mpi_use_threads();
     if (!options.ngpus_given && bench_launch_find(&launch, refusal) == 0 && !launch.variable)
         options.common.ngpus = trace->nranks;
     return WEIR_OK;
@@ -78,6 +80,7 @@ static void replay_inform(const bench_run *run)
 
 static void replay_check(bench_run *run, char *problem)
 {
+    run->job->has_threads = schedule && schedule->nlanes > 1;
     if (run->job->nranks != trace->nranks)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "the recording has %d ranks, and this job %d: start %d, or give --ranks %d", //
@@ -119,10 +122,6 @@ static weir_status check_options(bench_job *job)
             status = bench_job_note(job, WEIR_ERR_INVALID,
                                     "--gaps: %s:%u has no time or no duration; leave out --gaps",
                                     trace->files[mine->calls[i].file], mine->calls[i].line);
-    if (options.gaps && job->gpu)
-        status = bench_job_note(job, WEIR_ERR_UNSUPPORTED,
-                                "--gaps: computation is imitated on the host only; add --backend "
-                                "host, or leave out --gaps");
     if (options.timeline && job->gpu)
         status = bench_job_note(job, WEIR_ERR_UNSUPPORTED,
                                 "--timeline: calls on GPUs are asynchronous, so the host does not "

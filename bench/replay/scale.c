@@ -40,7 +40,7 @@ weir_status replay_scale(replay_trace *trace, int nranks)
     for (int i = 0; i < trace->ncomms && status == WEIR_OK; i++) {
         int *ranks = malloc((size_t)nranks * sizeof *ranks);
         if (!ranks)
-            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+            return replay_no_memory();
         for (int rank = 0; rank < nranks; rank++)
             ranks[rank] = rank;
         free(trace->comms[i].ranks);
@@ -55,7 +55,7 @@ weir_status replay_scale(replay_trace *trace, int nranks)
             continue;
         r->calls = malloc(first->count * sizeof *r->calls);
         if (!r->calls)
-            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+            return replay_no_memory();
         memcpy(r->calls, first->calls, first->count * sizeof *r->calls);
         r->count = r->room = first->count;
     }

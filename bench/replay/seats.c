@@ -2,16 +2,16 @@
 #define _GNU_SOURCE /* tdestroy */
 #include "bench/replay/seats.h"
 
-#include "base/error.h"
-
 #include <math.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* A process, or a stream of one. */
 typedef struct seat_process {
     char *key;
-    int rank;
+    int rank;     /* of the job, for now, plus 1; of a stream: its number plus 1 */
+    int nstreams; /* of a process */
 } seat_process;
 
 static int by_key(const void *a, const void *b)
@@ -19,7 +19,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-replay_seats *replay_seats_of(replay_reader *reader)
+static replay_seats *seats_of(replay_reader *reader)
 {
     void **state = replay_state(reader);
     if (!*state)
@@ -43,22 +43,39 @@ static void *tree_entry(void **tree, const char *key, size_t bytes)
     return NULL;
 }
 
-replay_seat *replay_seat_find(replay_seats *seats, const char *key)
+replay_seat *replay_seat_find(replay_reader *reader, const char *key)
 {
+    replay_seats *seats = seats_of(reader);
+    if (!seats)
+        return NULL;
     if (seats->last && !strcmp(seats->last->key, key))
         return seats->last;
     void *found = tfind(&key, &seats->seats, by_key);
     return seats->last = found ? *(void **)found : NULL;
 }
 
+uint8_t replay_seat_stream(replay_reader *reader, const char *process, const char *stream)
+{
+    char key[256];
+    replay_seats *seats = seats_of(reader);
+    snprintf(key, sizeof key, "%s %s", process, stream);
+    seat_process *of = seats ? tree_entry(&seats->processes, process, sizeof *of) : NULL;
+    seat_process *found = of ? tree_entry(&seats->streams, key, sizeof *found) : NULL;
+    if (!found)
+        return 0;
+    if (found->rank == 0)
+        found->rank = ++of->nstreams;
+    return (uint8_t)(found->rank <= UINT8_MAX ? found->rank - 1 : UINT8_MAX);
+}
+
 weir_status replay_seat_set(replay_reader *reader, long line, const char *key, const char *process,
                             const char *comm, int nranks, int comm_rank, replay_seat **set)
 {
-    replay_seats *seats = replay_seats_of(reader);
+    replay_seats *seats = seats_of(reader);
     seat_process *of = seats ? tree_entry(&seats->processes, process, sizeof *of) : NULL;
     replay_seat *seat = of ? tree_entry(&seats->seats, key, sizeof *seat) : NULL;
     if (!seat)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for communicators of the recording");
+        return replay_no_memory();
     if (of->rank == 0) /* a new one */
         of->rank = ++seats->nprocesses;
     seat->rank = of->rank - 1;
@@ -83,7 +100,7 @@ weir_status replay_seat_set(replay_reader *reader, long line, const char *key, c
 
 double replay_seats_time(replay_reader *reader, int64_t time_us)
 {
-    replay_seats *seats = replay_seats_of(reader);
+    replay_seats *seats = seats_of(reader);
     if (!seats)
         return NAN;
     if (!seats->origin_us)
@@ -133,13 +150,14 @@ weir_status replay_seats_finish(replay_reader *reader, int failed)
     int *numbers = malloc(REPLAY_RANKS_MAX * sizeof *numbers);
     replay_rank *moved = malloc(REPLAY_RANKS_MAX * sizeof *moved);
     if (!numbers || !moved)
-        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to number the job's ranks");
+        status = replay_no_memory();
     else if (!failed)
         number_ranks(reader->trace, numbers, moved);
     free(numbers);
     free(moved);
     tdestroy(seats->seats, free_entry);
     tdestroy(seats->processes, free_entry);
+    tdestroy(seats->streams, free_entry);
     free(seats);
     return status;
 }
@@ -150,7 +168,7 @@ void replay_join_pairs(replay_reader *reader, int rank, size_t first)
     for (size_t i = first; i < of->count; i++) {
         replay_call *call = &of->calls[i];
         const replay_call *before = i > first ? call - 1 : NULL;
-        if (call->kind != REPLAY_SEND && call->kind != REPLAY_RECV)
+        if (!replay_is_message(call))
             continue;
         call->group = (int32_t)(i & INT32_MAX);
         if (!before || before->group < 0 || before->comm != call->comm)

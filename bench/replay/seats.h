@@ -17,16 +17,16 @@ typedef struct replay_seat {
 } replay_seat;
 
 typedef struct replay_seats {
-    void *seats, *processes; /* trees of replay_seat, and of processes */
+    void *seats, *processes, *streams; /* trees of replay_seat, processes, and streams of these */
     int nprocesses;
     int64_t origin_us; /* the first time; 0: none yet */
     replay_seat *last;
 } replay_seats;
 
-/* Returns the seats of the current format, empty at first; NULL: no memory. */
-replay_seats *replay_seats_of(replay_reader *reader);
-/* Finds a seat, or NULL. */
-replay_seat *replay_seat_find(replay_seats *seats, const char *key);
+/* Finds a seat of the current format, or NULL. */
+replay_seat *replay_seat_find(replay_reader *reader, const char *key);
+/* Returns the number of a process's stream, in the order in which they appear. */
+uint8_t replay_seat_stream(replay_reader *reader, const char *process, const char *stream);
 /* Adds a seat, or replaces the one with its key. process names the process, and its device if it
  * may have several. */
 weir_status replay_seat_set(replay_reader *reader, long line, const char *key, const char *process,

@@ -101,26 +101,6 @@ static weir_status comm_read(text_line *line)
     return status;
 }
 
-/* The short and long names of types: those of PyTorch's and NCCL's users, and weir's. */
-static int type_read(const char *word)
-{
-    static const struct {
-        const char *name;
-        weir_dtype type;
-    } names[] = {{"i8", WEIR_INT8},       {"u8", WEIR_UINT8},        {"i32", WEIR_INT32},
-                 {"u32", WEIR_UINT32},    {"i64", WEIR_INT64},       {"u64", WEIR_UINT64},
-                 {"f16", WEIR_HALF},      {"f32", WEIR_FLOAT},       {"f64", WEIR_DOUBLE},
-                 {"bf16", WEIR_BFLOAT16}, {"f8e4m3", WEIR_FP8_E4M3}, {"f8e5m2", WEIR_FP8_E5M2},
-                 {"float16", WEIR_HALF},  {"float32", WEIR_FLOAT},   {"float64", WEIR_DOUBLE}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(word, names[i].name))
-            return (int)names[i].type;
-    for (int type = 0; type < WEIR_DTYPE_COUNT; type++)
-        if (!strcmp(word, weir_dtype_name((weir_dtype)type)))
-            return type;
-    return -1;
-}
-
 static int op_read(const char *word)
 {
     for (int op = 0; op < WEIR_OP_COUNT; op++)
@@ -202,6 +182,9 @@ static weir_status call_words(text_line *line, int at, replay_call *call)
         } else if ((value = value_of(word, "group"))) {
             status = number_read(line, "group", value, INT32_MAX, &number);
             call->group = (int32_t)number;
+        } else if ((value = value_of(word, "stream"))) {
+            status = number_read(line, "stream", value, UINT8_MAX, &number);
+            call->stream = (uint8_t)number;
         } else if ((value = value_of(word, peers[peer]))) {
             status = number_read(line, peers[peer], value, REPLAY_RANKS_MAX - 1, &number);
             call->peer = (int32_t)number;
@@ -210,9 +193,10 @@ static weir_status call_words(text_line *line, int at, replay_call *call)
         } else if ((value = value_of(word, "received"))) {
             received = value;
         } else {
-            status = BAD(line, "%s: unknown; expected %s=RANK, took=SECONDS, group=N, inplace%s",
-                         word, peers[peer],
-                         call->kind == REPLAY_ALLTOALLV ? ", sent=N,... or received=N,..." : "");
+            status = BAD(
+                line, "%s: unknown; expected %s=RANK, took=SECONDS, group=N, stream=N, inplace%s",
+                word, peers[peer],
+                call->kind == REPLAY_ALLTOALLV ? ", sent=N,... or received=N,..." : "");
         }
     }
     return status == WEIR_OK && call->kind == REPLAY_ALLTOALLV
@@ -231,7 +215,7 @@ static weir_status call_data(text_line *line, int *at, replay_call *call)
     if (line->count - *at < needs)
         return BAD(line, "%s: expected TYPE%s%s", replay_kind_name(kind), has_op ? " OP" : "",
                    has_count ? " COUNT" : "");
-    const int type = type_read(line->words[(*at)++]);
+    const int type = replay_dtype_parse(line->words[(*at)++]);
     if (type < 0)
         return BAD(line,
                    "type %s: expected f32, bf16, f16, f64, i32 or another of docs/user/"
@@ -376,7 +360,7 @@ static void write_call(const replay_trace *trace, int rank, const replay_call *c
         fprintf(to, " %llu", (unsigned long long)call->count);
     if (replay_kind_has_root(kind))
         fprintf(to, " root=%d", call->peer);
-    if (kind == REPLAY_SEND || kind == REPLAY_RECV)
+    if (replay_is_message(call))
         fprintf(to, " %s=%d", kind == REPLAY_SEND ? "to" : "from", call->peer);
     if (kind == REPLAY_ALLTOALLV) {
         fputs(" sent=", to);
@@ -388,6 +372,8 @@ static void write_call(const replay_trace *trace, int rank, const replay_call *c
         fputs(" inplace", to);
     if (call->group >= 0)
         fprintf(to, " group=%d", call->group);
+    if (call->stream)
+        fprintf(to, " stream=%u", call->stream);
     if (!isnan(call->duration_s))
         fprintf(to, " took=%.9f", (double)call->duration_s);
     fputc('\n', to);

@@ -22,7 +22,8 @@ enum {
 /* A call of a rank. */
 typedef struct bar {
     float start_us, end_us;
-    int kind; /* replay_kind or REPLAY_EXCHANGE; -1: none */
+    int16_t kind; /* replay_kind or REPLAY_EXCHANGE; -1: none */
+    int16_t lane;
 } bar;
 
 /* A row of bars for each rank. */
@@ -34,7 +35,7 @@ typedef struct panel {
 
 typedef struct picture {
     panel panels[2];
-    int npanels, nranks;
+    int npanels, nranks, nlanes;
     double span_us;
 } picture;
 
@@ -62,8 +63,9 @@ static void draw_rank(const picture *p, const panel *of, int rank, int y, FILE *
         fprintf(to,
                 "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"><title>%s, "
                 "%.1f us</title></rect>\n",
-                x, y, end - x > 0.4 ? end - x : 0.4, ROW - 3, colour_of(b->kind),
-                replay_step_name(b->kind), (double)(b->end_us - b->start_us));
+                x, y + b->lane * (ROW - 3) / p->nlanes, end - x > 0.4 ? end - x : 0.4,
+                (ROW - 3) / p->nlanes, colour_of(b->kind), replay_step_name(b->kind),
+                (double)(b->end_us - b->start_us));
     }
 }
 
@@ -115,8 +117,8 @@ static int panel_of_recording(const replay_trace *trace, int room, bar *bars, do
                 return 0;
             b->start_us = (float)(call->start_s * 1e6);
             b->end_us = b->start_us + call->duration_s * 1e6F;
-            b->kind = call->kind == REPLAY_SEND || call->kind == REPLAY_RECV ? REPLAY_EXCHANGE
-                                                                             : call->kind;
+            b->kind = replay_is_message(call) ? REPLAY_EXCHANGE : call->kind;
+            b->lane = trace->comms[call->comm].lane;
             *span_us = (double)b->end_us > *span_us ? (double)b->end_us : *span_us;
         }
     return 1;
@@ -130,8 +132,9 @@ static void bars_of_rank(const replay_measurement *m, int room, bar *bars)
         bars[i].kind = -1;
         if ((size_t)i >= m->plan->nworks)
             continue;
-        bars[i] = (bar){(float)(s->starts_us[i] - s->begin_us),
-                        (float)(s->ends_us[i] - s->begin_us), m->plan->works[i].step->kind};
+        bars[i] =
+            (bar){(float)(s->starts_us[i] - s->begin_us), (float)(s->ends_us[i] - s->begin_us),
+                  m->plan->works[i].step->kind, m->plan->works[i].lane};
     }
 }
 
@@ -140,7 +143,7 @@ static weir_status write_panels(const replay_measurement *m, const char *path, c
                                 int room)
 {
     const replay_trace *trace = m->plan->trace;
-    picture p = {.nranks = m->job->nranks, .span_us = 1};
+    picture p = {.nranks = m->job->nranks, .nlanes = m->plan->nlanes, .span_us = 1};
     size_t most = 0;
     for (int rank = 0; rank < trace->nranks; rank++)
         most = trace->ranks[rank].count > most ? trace->ranks[rank].count : most;

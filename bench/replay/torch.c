@@ -1,7 +1,6 @@
 /* What PyTorch records about a call: see torch.h. */
 #include "bench/replay/torch.h"
 
-#include "base/error.h"
 #include "bench/replay/seats.h"
 
 #include <errno.h>
@@ -16,7 +15,7 @@ typedef struct torch_kept {
 } torch_kept;
 
 typedef struct torch_kernel {
-    int64_t id;
+    int64_t id, stream;
     double duration_s;
 } torch_kernel;
 
@@ -41,28 +40,18 @@ struct replay_torch {
     replay_reader *reader;
     int64_t origin_ns, rank; /* rank: of the job, as the calls say; -1: they do not */
     int has_origin;
+    int64_t streams[UINT8_MAX]; /* the file's numbers of streams, as they appear */
+    int nstreams;
     torch_list kept, kernels, groups, members; /* of the types above */
     int64_t in[REPLAY_RANKS_MAX], out[REPLAY_RANKS_MAX], ranks[REPLAY_RANKS_MAX];
     uint64_t sent[REPLAY_RANKS_MAX], received[REPLAY_RANKS_MAX];
 };
 
-static weir_status no_memory(void)
-{
-    return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the recorded calls; use a node with more "
-                                          "memory, or cut the recording");
-}
-
 /* Returns a new entry at the end of the list, or NULL. */
 static void *list_add(torch_list *list, size_t bytes)
 {
-    if (list->count == list->room) {
-        const size_t room = list->room ? 2 * list->room : 16;
-        void *grown = realloc(list->entries, room * bytes);
-        if (!grown)
-            return NULL;
-        list->entries = grown;
-        list->room = room;
-    }
+    if (replay_grow(&list->entries, list->count, &list->room, bytes) != 0)
+        return NULL;
     return memset((char *)list->entries + list->count++ * bytes, 0, bytes);
 }
 
@@ -79,11 +68,12 @@ weir_status replay_torch_begin(replay_reader *reader, replay_torch **made)
     void **state = replay_state(reader);
     replay_torch *torch = *state ? *state : calloc(1, sizeof *torch);
     if (!torch)
-        return no_memory();
+        return replay_no_memory();
     *state = *made = torch;
     torch->reader = reader;
     torch->rank = -1;
     torch->kept.count = torch->kernels.count = torch->members.count = 0;
+    torch->nstreams = 0;
     groups_free(torch);
     return WEIR_OK;
 }
@@ -146,7 +136,7 @@ weir_status replay_torch_groups(replay_torch *torch, char *text)
         ranks += strcspn(ranks, "[");
         torch_group *group = list_add(&torch->groups, sizeof *group);
         if (!group || !(group->ranks = strndup(ranks, strcspn(ranks, "]") + 1)))
-            return no_memory();
+            return replay_no_memory();
         memcpy(group->name, name, sizeof name);
     }
     return WEIR_OK;
@@ -174,55 +164,6 @@ static int find_ranks(replay_torch *torch, const replay_torch_call *call)
 }
 
 /* ------------------------------------------------------------------- calls */
-
-/* One buffer: the call is in place. Several: the parts of the call are not recorded. */
-enum { TORCH_SEVERAL = 1, TORCH_ONE_BUFFER = 2 };
-
-static const struct torch_kind {
-    const char *name;
-    int kind; /* -1: none, which needs no note */
-    int flags;
-} kinds[] = {
-    {"allreduce", REPLAY_ALLREDUCE, TORCH_ONE_BUFFER},
-    {"allreduce_coalesced", REPLAY_ALLREDUCE, TORCH_SEVERAL | TORCH_ONE_BUFFER},
-    {"broadcast", REPLAY_BROADCAST, TORCH_ONE_BUFFER},
-    {"_broadcast_oop", REPLAY_BROADCAST, 0},
-    {"reduce", REPLAY_REDUCE, TORCH_ONE_BUFFER},
-    {"_reduce_oop", REPLAY_REDUCE, 0},
-    {"all_gather", REPLAY_ALLGATHER, 0},
-    {"_allgather_base", REPLAY_ALLGATHER, 0},
-    {"allgather_into_tensor_coalesced", REPLAY_ALLGATHER, TORCH_SEVERAL},
-    {"reduce_scatter", REPLAY_REDUCE_SCATTER, 0},
-    {"_reduce_scatter_base", REPLAY_REDUCE_SCATTER, 0},
-    {"reduce_scatter_tensor_coalesced", REPLAY_REDUCE_SCATTER, TORCH_SEVERAL},
-    {"all_to_all", REPLAY_ALLTOALL, 0},
-    {"all_to_allv", REPLAY_ALLTOALLV, 0},
-    {"gather", REPLAY_GATHER, 0},
-    {"scatter", REPLAY_SCATTER, 0},
-    {"send", REPLAY_SEND, 0},
-    {"recv", REPLAY_RECV, 0},
-    {"barrier", REPLAY_BARRIER, 0},
-    {"wait", -1, 0},
-};
-
-/* The names of types in the profiler's events, and in execution traces. */
-static const struct torch_dtype {
-    const char *name, *other;
-    weir_dtype dtype;
-} dtypes[] = {
-    {"Float", "float", WEIR_FLOAT},
-    {"BFloat16", "c10::BFloat16", WEIR_BFLOAT16},
-    {"Half", "c10::Half", WEIR_HALF},
-    {"Double", "double", WEIR_DOUBLE},
-    {"Long", "long", WEIR_INT64},
-    {"Long", "long int", WEIR_INT64},
-    {"Int", "int", WEIR_INT32},
-    {"Char", "signed char", WEIR_INT8},
-    {"Byte", "unsigned char", WEIR_UINT8},
-    {"Bool", "bool", WEIR_UINT8},
-    {"Float8_e4m3fn", "c10::Float8_e4m3fn", WEIR_FP8_E4M3},
-    {"Float8_e5m2", "c10::Float8_e5m2", WEIR_FP8_E5M2},
-};
 
 /* The elements for each rank of a side of an alltoallv, from its rows. Returns 0 if unknown. */
 static int find_splits(const char *text, int64_t *rows, int64_t elements, int64_t size,
@@ -291,32 +232,28 @@ static const char *find_count(replay_torch *torch, const replay_torch_call *from
 }
 
 /* Finds what does not depend on the communicator. Returns NULL, or what is wrong. */
-static const char *find_call(replay_torch *torch, const replay_torch_call *from,
-                             const struct torch_kind *kind, replay_call *call)
+static const char *find_call(replay_torch *torch, const replay_torch_call *from, replay_call *call)
 {
-    const int needs_peer =
-        replay_kind_has_root(kind->kind) || kind->kind == REPLAY_SEND || kind->kind == REPLAY_RECV;
-    size_t d = 0;
-    while (d < sizeof dtypes / sizeof *dtypes && strcmp(dtypes[d].name, from->dtype) != 0 &&
-           strcmp(dtypes[d].other, from->dtype) != 0)
-        d++;
-    if (d == sizeof dtypes / sizeof *dtypes && kind->kind != REPLAY_BARRIER)
+    const int kind = call->kind, is_barrier = kind == REPLAY_BARRIER;
+    const int needs_peer = replay_kind_has_root(kind) || replay_is_message(call);
+    const int dtype = is_barrier ? WEIR_INT8 : replay_dtype_parse(from->dtype);
+    /* Calls with one buffer, which are in place. */
+    const int has_one =
+        !strstr(from->name, "_oop") &&
+        (kind == REPLAY_ALLREDUCE || kind == REPLAY_BROADCAST || kind == REPLAY_REDUCE);
+    if (dtype < 0)
         return "type";
     if (from->size < 1 || from->size > REPLAY_RANKS_MAX)
         return "a call whose group has no known size, or too many ranks: left out";
     if (needs_peer && (from->rank < 0 || from->rank >= from->size))
         return "a call without its root or peer, or with one outside of its group: left out";
-    *call = (replay_call)REPLAY_CALL_INIT;
-    call->kind = (uint8_t)kind->kind;
     /* From a list of tensors of different sizes. */
-    if (kind->kind == REPLAY_ALLTOALL &&
-        (has_entries(from->in_split) || has_entries(from->out_split)))
+    if (kind == REPLAY_ALLTOALL && (has_entries(from->in_split) || has_entries(from->out_split)))
         call->kind = REPLAY_ALLTOALLV;
-    call->dtype = (uint8_t)(kind->kind == REPLAY_BARRIER ? WEIR_INT8 : dtypes[d].dtype);
+    call->dtype = (uint8_t)dtype;
     call->peer = needs_peer ? (int32_t)from->rank : -1;
-    call->in_place = (uint8_t)(kind->flags & TORCH_ONE_BUFFER ||
-                               (from->is_in_place && (kind->kind == REPLAY_ALLGATHER ||
-                                                      kind->kind == REPLAY_REDUCE_SCATTER)));
+    call->in_place = (uint8_t)(has_one || (from->is_in_place && (kind == REPLAY_ALLGATHER ||
+                                                                 kind == REPLAY_REDUCE_SCATTER)));
     return find_count(torch, from, call);
 }
 
@@ -338,7 +275,7 @@ static weir_status find_comm(replay_torch *torch, const replay_torch_call *from,
     if (status == WEIR_OK && !member) {
         member = list_add(&torch->members, sizeof *member);
         if (!member)
-            return no_memory();
+            return replay_no_memory();
         *member = (torch_member){call->comm, -1};
         for (int i = 0; are_known && i < from->size && status == WEIR_OK; i++) {
             if (torch->ranks[i] < 0 || torch->ranks[i] >= REPLAY_RANKS_MAX)
@@ -364,11 +301,11 @@ static weir_status find_comm(replay_torch *torch, const replay_torch_call *from,
 
 weir_status replay_torch_add(replay_torch *torch, const replay_torch_call *from)
 {
-    replay_call call;
-    size_t k = 0;
-    while (k < sizeof kinds / sizeof *kinds && strcmp(kinds[k].name, from->name) != 0)
-        k++;
-    if (k == sizeof kinds / sizeof *kinds) {
+    replay_call call = REPLAY_CALL_INIT;
+    const int kind = replay_kind_parse(from->name);
+    if (!strcmp(from->name, "wait"))
+        return WEIR_OK;
+    if (kind < 0) {
         if (*from->name)
             replay_note(torch->reader, from->line, "a call of %s, which is not known: left out",
                         from->name);
@@ -378,9 +315,8 @@ weir_status replay_torch_add(replay_torch *torch, const replay_torch_call *from)
                         "record with a newer version");
         return WEIR_OK;
     }
-    if (kinds[k].kind < 0)
-        return WEIR_OK;
-    const char *fault = find_call(torch, from, &kinds[k], &call);
+    call.kind = (uint8_t)kind;
+    const char *fault = find_call(torch, from, &call);
     if (fault && !strcmp(fault, "type"))
         replay_note(torch->reader, from->line, "%s of elements of type %s: left out", from->name,
                     *from->dtype ? from->dtype : "unknown");
@@ -388,7 +324,7 @@ weir_status replay_torch_add(replay_torch *torch, const replay_torch_call *from)
         replay_note(torch->reader, from->line, "%s", fault);
     if (fault)
         return WEIR_OK;
-    if (kinds[k].flags & TORCH_SEVERAL)
+    if (strstr(from->name, "coalesced"))
         replay_note(torch->reader, from->line,
                     "%s is kept as one call of all its elements; the file does not have the parts",
                     from->name);
@@ -401,7 +337,7 @@ weir_status replay_torch_add(replay_torch *torch, const replay_torch_call *from)
                                    &call.splits);
     torch_kept *kept = status == WEIR_OK ? list_add(&torch->kept, sizeof *kept) : NULL;
     if (!kept)
-        return status == WEIR_OK ? no_memory() : status;
+        return status == WEIR_OK ? replay_no_memory() : status;
     if (from->time_ns >= 0 && !torch->has_origin) {
         torch->origin_ns = from->time_ns;
         torch->has_origin = 1;
@@ -413,12 +349,12 @@ weir_status replay_torch_add(replay_torch *torch, const replay_torch_call *from)
     return WEIR_OK;
 }
 
-weir_status replay_torch_kernel(replay_torch *torch, int64_t id, double duration_s)
+weir_status replay_torch_kernel(replay_torch *torch, int64_t id, double duration_s, int64_t stream)
 {
     torch_kernel *kernel = list_add(&torch->kernels, sizeof *kernel);
     if (!kernel)
-        return no_memory();
-    *kernel = (torch_kernel){id, duration_s};
+        return replay_no_memory();
+    *kernel = (torch_kernel){id, stream, duration_s};
     return WEIR_OK;
 }
 
@@ -437,8 +373,19 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The time of all kernels with a call's id; NAN: there are none. */
-static double kernel_time(const replay_torch *torch, int64_t id)
+/* The number of a stream of the file. */
+static uint8_t stream_number(replay_torch *torch, int64_t stream)
+{
+    int i = 0;
+    while (i < torch->nstreams && torch->streams[i] != stream)
+        i++;
+    if (i == torch->nstreams && i < UINT8_MAX)
+        torch->streams[torch->nstreams++] = stream;
+    return (uint8_t)(i < UINT8_MAX ? i : UINT8_MAX - 1);
+}
+
+/* Finds the time of all kernels with a call's id, and their stream. */
+static void use_kernels(replay_torch *torch, int64_t id, replay_call *call)
 {
     const torch_kernel *kernels = torch->kernels.entries;
     size_t low = 0, high = torch->kernels.count;
@@ -451,10 +398,11 @@ static double kernel_time(const replay_torch *torch, int64_t id)
             high = middle;
     }
     if (id < 0 || low == torch->kernels.count || kernels[low].id != id)
-        return NAN;
+        return;
+    call->stream = stream_number(torch, kernels[low].stream);
     for (; low < torch->kernels.count && kernels[low].id == id; low++)
         sum += kernels[low].duration_s;
-    return sum;
+    call->duration_s = (float)sum;
 }
 
 weir_status replay_torch_end(replay_torch *torch, int64_t rank)
@@ -490,7 +438,7 @@ weir_status replay_torch_end(replay_torch *torch, int64_t rank)
                                        (int)rank);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         replay_call *call = &kept[i].call;
-        call->duration_s = (float)kernel_time(torch, kept[i].id);
+        use_kernels(torch, kept[i].id, call);
         if (kept[i].number < last->number && call->start_s > last->call.start_s + 1e-3)
             replay_note(torch->reader, call->line,
                         "PyTorch numbered a call before calls of earlier times: the clock jumps; "

@@ -46,8 +46,8 @@ weir_status replay_torch_finish(replay_reader *reader, int failed);
 weir_status replay_torch_groups(replay_torch *torch, char *text);
 /* Adds a call, or notes why not. */
 weir_status replay_torch_add(replay_torch *torch, const replay_torch_call *call);
-/* Says how long a kernel of the call with this id ran. */
-weir_status replay_torch_kernel(replay_torch *torch, int64_t id, double duration_s);
+/* Says how long a kernel of the call with this id ran, and on which stream. */
+weir_status replay_torch_kernel(replay_torch *torch, int64_t id, double duration_s, int64_t stream);
 
 /* Adds a call from the values of record_param_comms, and from the types of its inputs and outputs.
  * Changes the texts. */

@@ -1,10 +1,12 @@
 /* A recorded job: names of calls, queries, notes: see trace.h. */
 #include "bench/replay/trace.h"
 
+#include "base/error.h"
 #include "base/words.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *const kind_names[REPLAY_KINDS] = {
     "allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall",
@@ -15,11 +17,78 @@ const char *replay_kind_name(replay_kind kind)
     return (unsigned)kind < REPLAY_KINDS ? kind_names[kind] : NULL;
 }
 
+/* Names of NCCL, RCCL, Inspector and PyTorch that differ from ours by more than case. */
+static const struct {
+    const char *name;
+    replay_kind kind;
+} other_kinds[] = {
+    {"ReduceScatter", REPLAY_REDUCE_SCATTER},
+    {"All2All", REPLAY_ALLTOALL},
+    {"AllToAllPivot", REPLAY_ALLTOALL},
+    {"allreduce_coalesced", REPLAY_ALLREDUCE},
+    {"_broadcast_oop", REPLAY_BROADCAST},
+    {"_reduce_oop", REPLAY_REDUCE},
+    {"all_gather", REPLAY_ALLGATHER},
+    {"_allgather_base", REPLAY_ALLGATHER},
+    {"allgather_into_tensor_coalesced", REPLAY_ALLGATHER},
+    {"_reduce_scatter_base", REPLAY_REDUCE_SCATTER},
+    {"reduce_scatter_tensor_coalesced", REPLAY_REDUCE_SCATTER},
+    {"all_to_all", REPLAY_ALLTOALL},
+    {"all_to_allv", REPLAY_ALLTOALLV},
+};
+
+/* Names of PyTorch, without "c10::", and short ones that its users and NCCL's know. */
+static const struct {
+    const char *name;
+    weir_dtype dtype;
+} other_dtypes[] = {
+    {"i8", WEIR_INT8},
+    {"Char", WEIR_INT8},
+    {"signed char", WEIR_INT8},
+    {"u8", WEIR_UINT8},
+    {"Byte", WEIR_UINT8},
+    {"unsigned char", WEIR_UINT8},
+    {"Bool", WEIR_UINT8},
+    {"i32", WEIR_INT32},
+    {"Int", WEIR_INT32},
+    {"u32", WEIR_UINT32},
+    {"i64", WEIR_INT64},
+    {"Long", WEIR_INT64},
+    {"long int", WEIR_INT64},
+    {"u64", WEIR_UINT64},
+    {"f16", WEIR_HALF},
+    {"float16", WEIR_HALF},
+    {"f32", WEIR_FLOAT},
+    {"float32", WEIR_FLOAT},
+    {"f64", WEIR_DOUBLE},
+    {"float64", WEIR_DOUBLE},
+    {"bf16", WEIR_BFLOAT16},
+    {"f8e4m3", WEIR_FP8_E4M3},
+    {"f8e5m2", WEIR_FP8_E5M2},
+    {"Float8_e4m3fn", WEIR_FP8_E4M3},
+    {"Float8_e5m2", WEIR_FP8_E5M2},
+};
+
 int replay_kind_parse(const char *name)
 {
     for (int kind = 0; kind < REPLAY_KINDS; kind++)
-        if (!strcmp(name, kind_names[kind]))
+        if (!strcasecmp(name, kind_names[kind]))
             return kind;
+    for (size_t i = 0; i < sizeof other_kinds / sizeof *other_kinds; i++)
+        if (!strcasecmp(name, other_kinds[i].name))
+            return (int)other_kinds[i].kind;
+    return -1;
+}
+
+int replay_dtype_parse(const char *name)
+{
+    name += strncmp(name, "c10::", 5) ? 0 : 5;
+    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
+        if (!strcasecmp(name, weir_dtype_name((weir_dtype)dtype)))
+            return dtype;
+    for (size_t i = 0; i < sizeof other_dtypes / sizeof *other_dtypes; i++)
+        if (!strcasecmp(name, other_dtypes[i].name))
+            return (int)other_dtypes[i].dtype;
     return -1;
 }
 
@@ -32,6 +101,31 @@ int replay_kind_has_root(replay_kind kind)
 {
     return kind == REPLAY_BROADCAST || kind == REPLAY_REDUCE || kind == REPLAY_GATHER ||
            kind == REPLAY_SCATTER;
+}
+
+int replay_is_message(const replay_call *call)
+{
+    return call->kind == REPLAY_SEND || call->kind == REPLAY_RECV;
+}
+
+int replay_grow(void *list, size_t count, size_t *room, size_t bytes)
+{
+    void **entries = list;
+    if (count < *room)
+        return 0;
+    const size_t more = *room + *room / 2 + 16;
+    void *grown = realloc(*entries, more * bytes);
+    if (!grown)
+        return -1;
+    *entries = grown;
+    *room = more;
+    return 0;
+}
+
+weir_status replay_no_memory(void)
+{
+    return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the recorded calls; use a node with more "
+                                          "memory, or cut the recording");
 }
 
 size_t replay_calls(const replay_trace *trace)

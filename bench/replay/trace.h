@@ -56,17 +56,20 @@ typedef struct replay_call {
     uint8_t dtype;    /* weir_dtype */
     uint8_t op;       /* weir_op: allreduce, reduce_scatter, reduce */
     uint8_t in_place; /* 1: as the collective's in-place form in weir.h */
+    uint8_t stream;   /* streams, or threads, of a rank are numbered from 0; 0 if unknown */
 } replay_call;
 
 #define REPLAY_CALL_INIT                                                                           \
     {                                                                                              \
-        NAN, 0, REPLAY_NO_SPLITS, NAN, 0, 0, -1, -1, 0, REPLAY_ALLREDUCE, WEIR_INT8, WEIR_SUM, 0   \
+        NAN, 0, REPLAY_NO_SPLITS, NAN, 0, 0, -1, -1, 0, REPLAY_ALLREDUCE, WEIR_INT8, WEIR_SUM, 0,  \
+            0                                                                                      \
     }
 
 typedef struct replay_comm {
     char name[REPLAY_NAME_BYTES];
     int nranks;
-    int *ranks; /* the job's rank of each of its ranks; -1: unknown, which replay_read resolves */
+    int *ranks;   /* the job's rank of each of its ranks; -1: unknown, which replay_read resolves */
+    uint8_t lane; /* communicators in different lanes had calls in flight together: see match.h */
 } replay_comm;
 
 /* The calls of one rank, in order of issue. */
@@ -85,7 +88,8 @@ typedef struct replay_note_entry {
 
 typedef struct replay_trace {
     replay_comm *comms;
-    int ncomms, comms_room;
+    int ncomms;
+    size_t comms_room;
     replay_rank *ranks; /* REPLAY_RANKS_MAX entries, of which nranks are in use */
     int nranks;
     uint64_t *splits;
@@ -102,15 +106,21 @@ typedef struct replay_trace {
 
 /* Returns "allreduce", "send" and so on; NULL for an invalid value. Pure. */
 const char *replay_kind_name(replay_kind kind);
-/* Returns the kind of a name, or -1. Pure. */
+/* Returns the kind, or the weir_dtype, that a name means in any format; -1: none. Pure. */
 int replay_kind_parse(const char *name);
+int replay_dtype_parse(const char *name);
 /* Whether a call of the kind combines elements by an operation; whether it has a root. Pure. */
 int replay_kind_has_op(replay_kind kind);
 int replay_kind_has_root(replay_kind kind);
+int replay_is_message(const replay_call *call);
 /* Returns the calls of all ranks. Pure. */
 size_t replay_calls(const replay_trace *trace);
 /* Returns the rank of the communicator that a rank of the job has; -1: it is none of its. Pure. */
 int replay_comm_rank(const replay_comm *comm, int rank);
+/* Makes room for one more entry of so many bytes in a list of malloc'd memory. 0; -1: no memory. */
+int replay_grow(void *list, size_t count, size_t *room, size_t bytes);
+/* Fails with a line that says what to do. */
+weir_status replay_no_memory(void);
 /* Frees a trace; NULL is allowed. */
 void replay_trace_free(replay_trace *trace);
 /* Prints the notes, one line each: "FILE:LINE: TEXT", with how many more there are. */

@@ -36,6 +36,7 @@ BENCH_MAIN := $(wildcard bench/bench_*.c)
 TUNER_SRC := $(addprefix bench/tuner/,plugin.c table.c)
 BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/tuner/plugin.c %/bootstrap_$(if $(HAVE_GSL),missing,gsl).c \
 	$(if $(MPI_LINK),,%/mpi_linked.c) %/unpack_$(if $(HAVE_ZLIB),missing,zlib).c %/chakra$(if $(HAVE_PROTOBUF),_missing).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
+BENCH_GPU_SRC := $(call gpu_sources,$(BENCH_DIRS))
 # Programs that read results need no MPI, and only the library's base.
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out %/sqlite$(if $(HAVE_SQLITE),_missing).c,$(call sources,$(RESULTS_DIRS))))
@@ -67,7 +68,7 @@ TOPO_OBJ := $(call obj,$(TOPO_SRC)) $(call gpu_obj,$(TOPO_GPU_SRC))
 VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 # Messages of Chakra, which protoc-c makes.
 CHAKRA_OBJ := $(if $(HAVE_PROTOBUF),$(O)/obj/chakra.pb-c.o)
-BENCH_OBJ := $(call obj,$(BENCH_SRC)) $(CHAKRA_OBJ)
+BENCH_OBJ := $(call obj,$(BENCH_SRC)) $(CHAKRA_OBJ) $(call gpu_obj,$(BENCH_GPU_SRC))
 RESULTS_OBJ := $(call obj,$(RESULTS_SRC))
 HEALTH_OBJ := $(call obj,$(HEALTH_SRC))
 SUPPORT := $(O)/obj/verify/tests/support

@@ -267,7 +267,7 @@ check-kernels: ## compile kernels for sm_80, 89, 90, 100 and 120 (KERNELS=all: a
 	$(Q)for sm in $(CHECKED_SM); do \
 		echo "KERNELS sm_$$sm" && $(MAKE) -s --no-print-directory O='$(O)/sm_'$$sm CUDA=1 SM=$$sm KERNELS=$(or $(GIVEN_KERNELS),few) kernels || exit; \
 	done
-kernels: $(GPU_OBJ) $(call gpu_obj,$(NCCL_GPU_SRC) $(TOPO_GPU_SRC))
+kernels: $(GPU_OBJ) $(call gpu_obj,$(NCCL_GPU_SRC) $(TOPO_GPU_SRC) $(BENCH_GPU_SRC))
 
 mutation: all tests ## plant faults from verify/tests/mutation/*.mutants, which tests must find (ARGS="-k boot")
 	$(Q)verify/tests/mutation/run $(ARGS)

@@ -58,6 +58,14 @@ check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
 check "malloc'd memory serves as well" ends_with 0 ./bench_replay "$job" -n 2 --buffers unregistered
 check "--timeline draws the recorded and the replayed step" eval 'ends_with 0 ./bench_replay "$job" -n 2 --timeline "$scratch/step.svg" &&
     python3 -c "import sys, xml.dom.minidom as x; d = x.parse(sys.argv[1]); sys.exit(len(d.getElementsByTagName(\"title\")) != 2 * 58 - 4)" "$scratch/step.svg"'
+if [ -x ./weir-report ]; then
+    cp "$scratch/step.svg" "$scratch/replay.svg" && sed -i '2i<script>alert(1)</script>' "$scratch/replay.svg"
+    check "weir-report shows the time line that lies next to the rows, and nothing else of its file" eval '
+        ends_with 0 ./weir-report -o "$scratch/page.html" "$csv" && grep -q "href=\"#timeline\"" "$scratch/page.html" &&
+        [ "$(grep -c "^<rect .*<title>.* us</title></rect>$" "$scratch/page.html")" -eq 112 ] && ! grep -q "alert(1)" "$scratch/page.html"'
+else
+    skip "weir-report shows the time line" "weir-report is not built"
+fi
 check "calls can share the least memory" ends_with 0 ./bench_replay "$job" -n 2 --span 0
 check "a flipped bit is found, with file and line" eval 'ends_with 1 ./bench_replay "$job" -n 1 --inject flip-bit &&
     grep -qE "rank 3: weir: exchange .*\($job:[0-9]+\): .*got .*, expected" "$err" && grep -qF "Out of bounds values : 1 FAILED" "$out"'
@@ -79,9 +87,33 @@ else
     skip "MPI runs the same calls" "there is no MPI"
 fi
 
+# Two communicators, which the ranks call in different orders while other calls are in flight.
+{
+    printf 'comm a 0-2\ncomm b 2,1,0\n'
+    for rank in 0 1 2; do
+        order="a b"
+        [ $rank = 0 ] || order="b a"
+        at=0
+        for comm in $order $order $order; do
+            echo "0.00$((at++)) r$rank $comm allreduce f32 sum 30000 took=0.0015"
+        done
+    done
+} >"$scratch/together.txt"
+check "calls that were in flight together run together" eval 'ends_with 0 ./bench_replay "$scratch/together.txt" -n 3 &&
+    grep -q "communicators run on 2 threads of each rank" "$out" && has_rows 1 allreduce'
+check "and compute between calls in each lane" eval 'ends_with 0 ./bench_replay "$scratch/together.txt" -n 2 --gaps &&
+    grep -qE "are exposed: computation alone takes [0-9.]+ us" "$out"'
+check "a flipped bit in a lane is found" ends_with 1 ./bench_replay "$scratch/together.txt" -n 1 --inject flip-bit
+check "a library with NCCL's interface runs them together" ends_with 0 ./bench_replay "$scratch/together.txt" -n 2 --peer "$PWD/build/libweir_nccl.so"
+if command -v mpirun >/dev/null && ci/mpirun -np 1 ./bench_replay --version >"$out" 2>"$err"; then
+    check "MPI runs them together, or says that it cannot" eval 'ci/mpirun -np 3 ./bench_replay "$scratch/together.txt" -n 2 --peer mpi >"$out" 2>"$err" ||
+        grep -q "does not work with several threads" "$err"'
+fi
+
 standin=${O:-build}/tests/bench_replay_standin
 if [ -x "$standin" ]; then
     check "a simulated GPU gives right results" eval 'WEIR_BACKEND=host ends_with 0 "$standin" "$job" -n 2 && has_rows 3 allreduce'
+    check "computation on it takes its time" eval 'WEIR_BACKEND=host ends_with 0 "$standin" "$job" -n 2 --gaps --sms 50 && grep -q "are exposed" "$out"'
     check "a flipped bit in its memory is found" eval 'WEIR_BACKEND=host ends_with 1 "$standin" "$job" -n 1 --inject flip-bit'
 else
     skip "a simulated GPU gives right results" "not built; run make tests"

@@ -28,8 +28,11 @@ static void match_calls(replay_trace *trace)
     }
     for (int rank = 0; rank < trace->nranks; rank++) {
         size_t calls = 0;
-        for (size_t i = 0; i < schedule->ranks[rank].count; i++)
-            calls += schedule->ranks[rank].list[i].ncalls;
+        for (int lane = 0; lane < schedule->nlanes; lane++) {
+            const replay_steps *steps = &schedule->lanes[rank * schedule->nlanes + lane];
+            for (size_t i = 0; i < steps->count; i++)
+                calls += steps->list[i].ncalls;
+        }
         FUZZ_DEMAND(calls == trace->ranks[rank].count);
     }
     replay_schedule_free(schedule);

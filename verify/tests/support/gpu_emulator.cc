@@ -109,7 +109,7 @@ struct rank_state {
 
 struct emulator::machine_state {
     int nranks;
-    uint64_t seed, steps = 0, quiet = 0, votes = 0, clock_ns = 1, misaligned = 0;
+    uint64_t seed, steps = 0, quiet = 0, votes = 0, clock_ns = 1, step_ns = 0, misaligned = 0;
     std::vector<rank_state> ranks;
     std::vector<char *> regions;
     std::vector<guarded> buffers;
@@ -291,6 +291,8 @@ gpu_thread *emulator::machine_state::draw()
 {
     gpu_thread *drawn = nullptr;
     steps++;
+    clock_ns += step_ns;
+    quiet = step_ns ? 0 : quiet;
     if (++quiet > PATIENCE * runnable.size()) {
         frozen = NOTHING;
         frozen_until = steps + 1;
@@ -610,6 +612,11 @@ bool machine::run()
 const std::string &machine::report() const
 {
     return its->report;
+}
+
+void machine::let_time_pass(uint64_t ns_per_step)
+{
+    its->step_ns = ns_per_step;
 }
 
 void machine::expect_no_epochs()

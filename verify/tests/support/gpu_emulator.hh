@@ -76,6 +76,8 @@ public:
                 const weiri_gpu_args &args);
     /* Launches keep their own state, and leave the epoch as it is. */
     void expect_no_epochs();
+    /* Each scheduling step takes so long, for kernels that wait for the clock alone. */
+    void let_time_pass(uint64_t ns_per_step);
     /* Runs all queues until they are empty. Returns whether no wait failed, epochs and barriers
      * were correct, and all canaries are intact. */
     bool run();

@@ -69,6 +69,46 @@ weir_stream bench_gpu_stream(const bench_gpu *gpu)
     return NULL;
 }
 
+weir_status bench_gpu_add_lanes(bench_gpu *gpu, int count)
+{
+    (void)gpu, (void)count;
+    return WEIR_OK;
+}
+
+weir_stream bench_gpu_lane(const bench_gpu *gpu, int lane)
+{
+    (void)gpu, (void)lane;
+    return NULL;
+}
+
+weir_status bench_gpu_fork(bench_gpu *gpu)
+{
+    (void)gpu;
+    return WEIR_OK;
+}
+
+weir_status bench_gpu_join(bench_gpu *gpu)
+{
+    (void)gpu;
+    return WEIR_OK;
+}
+
+static double now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+weir_status bench_gpu_compute(bench_gpu *gpu, int lane, double us, int percent)
+{
+    const double end = now_us() + us;
+    (void)gpu, (void)lane, (void)percent;
+    while (now_us() < end)
+        continue;
+    return WEIR_OK;
+}
+
 weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
 {
     enum { PAGE_BYTES = 4096 };
@@ -115,13 +155,6 @@ weir_status bench_gpu_sync(bench_gpu *gpu)
 {
     (void)gpu;
     return WEIR_OK;
-}
-
-static double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
 weir_status bench_gpu_hold(bench_gpu *gpu)

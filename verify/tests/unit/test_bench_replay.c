@@ -2,6 +2,7 @@
  * Recorded jobs: weir's text is read and written back, impossible calls and missing ranks are
  * refused with file and line, and what is left out is noted.
  */
+#include "bench/replay/crew.h"
 #include "bench/replay/match.h"
 #include "bench/replay/read.h"
 #include "verify/tests/support/unit_test.h"
@@ -208,8 +209,8 @@ static char *steps_of(const replay_schedule *s, int rank, char text[256])
 {
     int at = 0;
     *text = 0;
-    for (size_t i = 0; i < s->ranks[rank].count; i++) {
-        const replay_step *step = &s->ranks[rank].list[i];
+    for (size_t i = 0; i < s->lanes[rank].count; i++) {
+        const replay_step *step = &s->lanes[rank].list[i];
         const char *end = step->is_grouped ? "+" : " ";
         if (step->kind == REPLAY_EXCHANGE)
             at += snprintf(text + at, 256 - (size_t)at, "exchange%d:%u%s",
@@ -275,6 +276,66 @@ TEST(exchanges_that_would_wait_in_a_circle_run_message_by_message)
                  (const char *[]){"exchange2:1+exchange2:1 ", "exchange2:1 exchange2:1 ",
                                   "exchange2:1 exchange2:1 "},
                  1);
+}
+
+/* Expects that a job runs in so many lanes. */
+static void expect_lanes(const char *job, int nlanes)
+{
+    replay_trace *trace = NULL;
+    replay_schedule *schedule = NULL;
+    match(job, &trace, &schedule);
+    assert_int_equal(schedule->nlanes, nlanes);
+    for (int i = 0; i < trace->ncomms; i++)
+        assert_true(trace->comms[i].lane < nlanes);
+    replay_schedule_free(schedule);
+    replay_trace_free(trace);
+}
+
+/* Rank 1 issued the calls in the other order, which no single order of blocking calls can serve. */
+#define CROSSED(of_a, of_b)                                                                        \
+    "comm a 0-1\ncomm b 0-1\n"                                                                     \
+    "0 r0 a barrier " of_a "\n1 r0 b barrier " of_b "\n"                                           \
+    "0 r1 b barrier " of_b "\n1 r1 a barrier " of_a "\n"
+
+TEST(communicators_whose_calls_were_in_flight_together_have_lanes)
+{
+    char text[256];
+    replay_trace *trace = NULL;
+    replay_schedule *schedule = NULL;
+    expect_lanes(CROSSED("took=1.5", "took=1.5"), 2);
+    expect_lanes(CROSSED("stream=3", "stream=0"), 2);
+    expect_lanes("comm a 0\ncomm b 0\n0 r0 a barrier took=1\n1 r0 b barrier took=1\n", 1);
+    expect_lanes("comm a 0\ncomm b 0\n0 r0 a barrier took=9\n1 r0 a barrier took=1\n", 1);
+    expect_lanes("comm a 0\ncomm b 0\ncomm c 0\n0 r0 a barrier took=9\n1 r0 b barrier took=9\n"
+                 "2 r0 c barrier took=1\n",
+                 3);
+    expect_lanes("comm a 0\ncomm b 0\n0 r0 a barrier group=1 took=9\n"
+                 "1 r0 b barrier group=1 took=9\n",
+                 1);
+    match(CROSSED("took=1.5", "took=1.5"), &trace, &schedule);
+    assert_int_equal(schedule->lanes[0].count, 1); /* of rank 0, then of rank 1 */
+    assert_int_equal(schedule->lanes[2].list[0].set, schedule->lanes[0].list[0].set);
+    assert_string_equal(steps_of(schedule, 3, text), "barrier ");
+    replay_schedule_free(schedule);
+    replay_trace_free(trace);
+}
+
+static weir_status count_lane(void *context, int lane)
+{
+    ((int *)context)[lane]++;
+    return lane == 2 ? WEIR_ERR_INVALID : WEIR_OK;
+}
+
+TEST(a_crew_runs_every_lane_and_returns_a_failure)
+{
+    replay_crew *crew = NULL;
+    int counts[4] = {0};
+    assert_int_equal(replay_crew_open(4, &crew), WEIR_OK);
+    for (int run = 0; run < 100; run++)
+        assert_int_equal(replay_crew_run(crew, count_lane, counts), WEIR_ERR_INVALID);
+    for (int lane = 0; lane < 4; lane++)
+        assert_int_equal(counts[lane], 100);
+    replay_crew_close(crew);
 }
 
 #define EXPECT_MISMATCH(text, expected, ...)                                                       \
