@@ -4,7 +4,7 @@
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
 LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
-	comm/gpu comm/internode comm/monitor chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo blocks moe moe/cuda \
+	comm/gpu comm/internode comm/monitor chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo blocks blocks/cuda moe moe/cuda \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 # The kit of all programs, which is in no library.
 KIT_DIRS := lib/programs
@@ -16,7 +16,7 @@ RESULTS_DIRS := $(addprefix results/,read store judge output)
 # Where a part depends on CUDA, a build contains either its *_cuda.c or its *_none.c.
 OTHER_SIDE := %_$(if $(HAVE_CUDA),none,cuda).c
 
-GPU_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu lib/moe/cuda/*.cu)
+GPU_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu lib/moe/cuda/*.cu lib/blocks/cuda/*.cu)
 RDMA_SRC := $(wildcard lib/transport/net/ib*.c)
 ISA_SRC := $(wildcard lib/compute/*_avx2.c lib/compute/*_avx512.c)
 PLAN_MAIN := $(wildcard lib/plan/cli/*.c)
@@ -47,7 +47,7 @@ HEALTH_SRC := $(if $(and $(HAVE_RESULTS),$(HAVE_HWLOC)),$(filter-out $(OTHER_SID
 # have a separate folder, so that builds with and without CUDA share all other objects, and keep
 # these.
 CUDA_AWARE := %_cuda.c lib/coll/table.c lib/transport/select.c $(addprefix verify/tests/,gpu/test_gpu%.c gpu/test_nccl_streams.c \
-	perf/port_latency.c perf/port_mesh.c)
+	perf/port_latency.c perf/port_mesh.c perf/blocks_speed.c)
 obj = $(patsubst %.c,$(O)/obj/%.o,$(if $(HAVE_CUDA),$(filter-out $(CUDA_AWARE),$(1)),$(1))) \
 	$(if $(HAVE_CUDA),$(patsubst %.c,$(O)/obj_cuda/%.o,$(filter $(CUDA_AWARE),$(1))))
 gpu_obj = $(patsubst %.cu,$(O)/obj/%.o,$(1))

@@ -14,7 +14,7 @@ TEST_DOUBLE_SRC := verify/tests/support/net_shm.c
 ORDER_SRC := verify/tests/support/order_checker.c
 TEST_DOUBLE_SRC += $(if $(filter order,$(BUILD)),$(ORDER_SRC))
 # Programs that measure, built like tests and run by hand.
-BY_HAND_SRC := verify/tests/perf/plan_speed.c verify/tests/perf/rma_speed.c verify/tests/perf/monitor_speed.c verify/tests/perf/setup_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
+BY_HAND_SRC := verify/tests/perf/plan_speed.c verify/tests/perf/rma_speed.c verify/tests/perf/monitor_speed.c verify/tests/perf/setup_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c verify/tests/perf/blocks_speed.c)
 
 
 # Tests of the oracles and of the benchmarks' parts are linked like the benchmarks.

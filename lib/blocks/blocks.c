@@ -3,6 +3,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdlib.h>
 
@@ -24,10 +25,10 @@ static weir_status create_check(const weir_comm *comm, const weir_mem *pool,
     weir_status status = weiri_config_read("weir_blocks_config", given, &config, sizeof config);
     if (status != WEIR_OK)
         return status;
-    if (comm->gpu)
+    if (comm->nnodes > 1 && weir_comm_backend(comm) == WEIR_BACKEND_CUDA)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "weir_blocks_create: the communicator has the cuda backend; blocks are "
-                          "copied on the host backend");
+                          "weir_blocks_create: GPUs of several nodes are not supported; create a "
+                          "communicator for each node (weir_comm_split)");
     if (!pool || pool->comm != comm || pool->kind == WEIRI_MEM_IMPORTED)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_blocks_create: pool must be memory that rank %d has allocated or "
@@ -43,15 +44,18 @@ static weir_status create_check(const weir_comm *comm, const weir_mem *pool,
 static weir_status object_alloc(weir_comm *comm, weir_mem *pool, int slots, weir_blocks **blocks)
 {
     const size_t n = (size_t)comm->nranks;
+    const size_t words = n * (size_t)slots * (comm->gpu ? 2 : 1) + 1; /* gpu_cuda.c: its counters */
     weir_blocks *b = calloc(1, sizeof *b);
     blocks_peer *peers = calloc(n, sizeof *peers);
     weir_status status = WEIR_OK;
     if (!b || !peers)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "weir_blocks_create: no memory for %zu ranks", n);
     else
-        *b = (weir_blocks){comm, pool, NULL, slots, peers};
+        *b = (weir_blocks){comm, pool, NULL, slots, peers, NULL};
     if (status == WEIR_OK)
-        status = weir_mem_alloc(comm, n * (size_t)slots * sizeof(uint64_t), &b->tags);
+        status = weir_mem_alloc(comm, words * sizeof(uint64_t), &b->tags);
+    if (status == WEIR_OK && comm->gpu && (status = weiri_blocks_gpu.open(b)) != WEIR_OK)
+        weir_mem_free(b->tags);
     if (status == WEIR_OK) {
         *blocks = b;
         return status;
@@ -136,6 +140,8 @@ static void object_release(weir_blocks *b)
         weir_mem_free(b->peers[rank].imported_pool);
         weir_mem_free(b->peers[rank].imported_tags);
     }
+    if (b->gpu)
+        weiri_blocks_gpu.close(b);
     weir_mem_free(b->tags);
     free(b->peers);
     free(b);
@@ -170,6 +176,8 @@ void weir_blocks_free(weir_blocks *blocks)
 {
     if (!blocks || weiri_comm_is_forked(blocks->comm))
         return;
+    if (blocks->gpu)
+        blocks->comm->gpu->ops->quiesce(blocks->comm);
     weiri_comm_barrier(blocks->comm); /* if it fails the communicator is aborted */
     object_release(blocks);
 }

@@ -8,8 +8,8 @@
 #ifndef WEIR_BLOCKS_BLOCKS_H
 #define WEIR_BLOCKS_BLOCKS_H
 
+#include "blocks/list.h"
 #include "comm/mem.h"
-#include <weir/blocks.h>
 
 /* What a rank knows about the pool and the tags of one rank, itself included. */
 typedef struct blocks_peer {
@@ -25,7 +25,8 @@ struct weir_blocks {
     weir_comm *comm;
     weir_mem *pool, *tags; /* tags is owned */
     int slots;
-    blocks_peer *peers; /* one for each rank */
+    blocks_peer *peers;     /* one for each rank */
+    struct blocks_gpu *gpu; /* NULL on the host backend */
 };
 
 /* One call. Ranks are those of the communicator. */
@@ -33,36 +34,29 @@ typedef struct blocks_call {
     const char *function; /* "weir_blocks_put" */
     weir_blocks *blocks;
     weir_blocks_args args;
+    blocks_list list;
+    blocks_entry reach;      /* by how much the dimensions move an entry at most */
     int source, destination; /* ranks */
-    size_t words;            /* of an entry */
-    uint64_t repetitions;    /* of the list */
 } blocks_call;
 
-typedef struct blocks_entry {
-    uint64_t source, destination, bytes;
-} blocks_entry;
+/* What differs on GPUs. All NULL in a build without CUDA. */
+typedef struct blocks_gpu_ops {
+    /* After tags were allocated, with room for what close frees. Local. */
+    weir_status (*open)(weir_blocks *blocks);
+    void (*close)(weir_blocks *blocks);
+    /* Enqueue a call whose arguments have been checked, and a wait for a tag. Local. */
+    weir_status (*run)(const blocks_call *call);
+    weir_status (*wait)(weir_blocks *blocks, int source, const uint64_t *word, uint64_t tag,
+                        weir_stream stream);
+    /* Returns, once, what a kernel has reported. */
+    weir_status (*check)(weir_blocks *blocks);
+} blocks_gpu_ops;
+extern const blocks_gpu_ops weiri_blocks_gpu;
 
-/* Returns entry e as it stands in the list. */
-static inline blocks_entry blocks_entry_at(const blocks_call *call, size_t e)
-{
-    const uint64_t *words = call->args.list + e * call->words;
-    return (blocks_entry){words[0], words[1], call->words == 2 ? call->args.block_bytes : words[2]};
-}
-
-/* Returns what repetition r adds to the offsets of every entry. */
-static inline blocks_entry blocks_shift(const blocks_call *call, uint64_t r)
-{
-    blocks_entry shift = {0, 0, 0};
-    for (int d = call->args.ndims - 1; d >= 0; d--) {
-        const weir_blocks_dim *dim = &call->args.dims[d];
-        const uint64_t index = r % dim->count;
-        shift.source += index * dim->source_stride;
-        shift.destination += index * dim->destination_stride;
-        r /= dim->count;
-    }
-    return shift;
-}
-
+/* Sets the error line about an entry that exceeds a rank's pool. Returns WEIR_ERR_INVALID. */
+weir_status weiri_blocks_fail_outside(const char *function, uint64_t e, int is_source, int rank,
+                                      uint64_t offset, uint64_t bytes, uint64_t reach,
+                                      uint64_t pool_bytes);
 /* Checks all entries: bounds, and overlapping destinations. *bytes becomes the number of bytes to
  * copy. WEIR_ERR_INVALID names the entries; WEIR_ERR_NO_MEMORY. Local. */
 weir_status weiri_blocks_check(const blocks_call *call, uint64_t *bytes);

@@ -3,26 +3,49 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "comm/gpu/gpu.h"
 #include <weir/device.h>
 
 #include <inttypes.h>
 
 /* ---------------------------------------------------------------- arguments */
 
-static weir_status check_dims(blocks_call *call)
+/* Takes over the list, and computes by how much its dimensions move an entry at most. */
+static weir_status resolve_list(blocks_call *call)
 {
     const weir_blocks_args *args = &call->args;
-    call->repetitions = 1;
+    blocks_list *list = &call->list;
+    uint64_t blocks;
+    int overflows = 0;
     if (args->ndims < 0 || args->ndims > WEIR_BLOCKS_DIMS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "%s: ndims is %d; at most %d dimensions are possible",
                           call->function, args->ndims, WEIR_BLOCKS_DIMS_MAX);
-    for (int d = 0; d < args->ndims; d++)
-        if (!args->dims[d].count ||
-            __builtin_mul_overflow(call->repetitions, args->dims[d].count, &call->repetitions))
-            return weiri_fail(WEIR_ERR_INVALID,
-                              "%s: dims[%d].count is %" PRIu64
-                              "; it must be at least 1, and the product of all below 2^64",
-                              call->function, d, args->dims[d].count);
+    *list = (blocks_list){.entries = args->list,
+                          .count = args->count,
+                          .block_bytes = args->block_bytes,
+                          .repetitions = 1,
+                          .ndims = args->ndims,
+                          .words = args->block_bytes ? 2 : 3};
+    for (int d = 0; d < args->ndims; d++) {
+        const weir_blocks_dim *dim = &args->dims[d];
+        uint64_t source, destination;
+        if (!dim->count)
+            return weiri_fail(WEIR_ERR_INVALID, "%s: dims[%d].count is 0; it must be at least 1",
+                              call->function, d);
+        list->dims[d] = *dim;
+        overflows |=
+            __builtin_mul_overflow(list->repetitions, dim->count, &list->repetitions) ||
+            __builtin_mul_overflow(dim->count - 1, dim->source_stride, &source) ||
+            __builtin_mul_overflow(dim->count - 1, dim->destination_stride, &destination) ||
+            __builtin_add_overflow(call->reach.source, source, &call->reach.source) ||
+            __builtin_add_overflow(call->reach.destination, destination, &call->reach.destination);
+    }
+    if (overflows || __builtin_mul_overflow(list->repetitions, list->count, &blocks) ||
+        list->count > SIZE_MAX / (3 * sizeof(uint64_t)))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: the counts of dims, or their products with strides or with count, "
+                          "exceed 64 bits",
+                          call->function);
     return WEIR_OK;
 }
 
@@ -69,7 +92,7 @@ static weir_status call_resolve(blocks_call *call, const weir_blocks_args *given
     if (args->peer < 0 || args->peer >= b->comm->nranks)
         return weiri_fail(WEIR_ERR_INVALID, "%s: peer is %d; ranks are 0 to %d", call->function,
                           args->peer, b->comm->nranks - 1);
-    if (args->tag && (args->slot < 0 || args->slot >= b->slots))
+    if ((args->tag || args->tag_word) && (args->slot < 0 || args->slot >= b->slots))
         return weiri_fail(WEIR_ERR_INVALID, "%s: slot is %d; slots are 0 to %d", call->function,
                           args->slot, b->slots - 1);
     if (args->count && !args->list)
@@ -77,8 +100,10 @@ static weir_status call_resolve(blocks_call *call, const weir_blocks_args *given
                           args->count);
     call->source = is_put ? b->comm->rank : args->peer;
     call->destination = is_put ? args->peer : b->comm->rank;
-    call->words = args->block_bytes ? 2 : 3;
-    status = check_dims(call);
+    if (args->stream && !b->comm->gpu)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: stream must be NULL on the host backend",
+                          call->function);
+    status = resolve_list(call);
     return status == WEIR_OK ? check_peer(call) : status;
 }
 
@@ -88,14 +113,17 @@ static weir_status blocks_run(const char *function, weir_blocks *blocks,
     blocks_call call = {.function = function, .blocks = blocks, .args = WEIR_BLOCKS_ARGS_INIT};
     uint64_t bytes = 0;
     weir_status status = call_resolve(&call, given, is_put);
+    if (status == WEIR_OK && blocks->gpu)
+        return weiri_blocks_gpu.run(&call);
     if (status == WEIR_OK)
         status = weiri_blocks_check(&call, &bytes);
     if (status == WEIR_OK && bytes)
         status = weiri_blocks_copy(&call, bytes);
-    if (status == WEIR_OK && call.args.tag) {
+    const uint64_t tag = call.args.tag_word ? *call.args.tag_word : call.args.tag;
+    if (status == WEIR_OK && tag) {
         uint64_t *tags = blocks->peers[call.args.peer].tags;
         const size_t first = (size_t)blocks->comm->rank * (size_t)blocks->slots;
-        weir_store_release(&tags[first + (size_t)call.args.slot], call.args.tag);
+        weir_store_release(&tags[first + (size_t)call.args.slot], tag);
     }
     return status;
 }
@@ -112,8 +140,7 @@ weir_status weir_blocks_get(weir_blocks *blocks, const weir_blocks_args *args)
 
 /* --------------------------------------------------------------------- tags */
 
-/* Returns the word of a slot; NULL if it is out of range. */
-static const uint64_t *tag_word(const weir_blocks *b, int source, int slot)
+const uint64_t *weir_blocks_word(const weir_blocks *b, int source, int slot)
 {
     if (!b || source < 0 || source >= b->comm->nranks || slot < 0 || slot >= b->slots)
         return NULL;
@@ -122,8 +149,13 @@ static const uint64_t *tag_word(const weir_blocks *b, int source, int slot)
 
 uint64_t weir_blocks_tag(const weir_blocks *blocks, int source, int slot)
 {
-    const uint64_t *word = tag_word(blocks, source, slot);
-    return word ? weir_load_acquire(word) : 0;
+    const uint64_t *word = weir_blocks_word(blocks, source, slot);
+    uint64_t tag = 0;
+    if (word && blocks->gpu) /* 0 if it fails: the communicator reports why */
+        blocks->comm->gpu->ops->copy(blocks->comm, &tag, word, sizeof tag);
+    else if (word)
+        tag = weir_load_acquire(word);
+    return tag;
 }
 
 static weir_status wait_fail(const weir_blocks *b, int status, int source, int slot, uint64_t tag,
@@ -154,8 +186,7 @@ static int source_is_dead(const weir_blocks *b, int source)
 weir_status weir_blocks_wait(weir_blocks *blocks, int source, int slot, uint64_t tag,
                              int timeout_ms)
 {
-    const uint64_t *word = tag_word(blocks, source, slot);
-    if (!word || timeout_ms < 0)
+    if (!weir_blocks_word(blocks, source, slot) || timeout_ms < 0)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_blocks_wait: blocks is required, timeout_ms must not be negative, "
                           "and source %d and slot %d must be in range",
@@ -165,13 +196,31 @@ weir_status weir_blocks_wait(weir_blocks *blocks, int source, int slot, uint64_t
     weir_waiter waiter = {0, 0};
     if (timeout_ms)
         guard.timeout_ns = (uint64_t)timeout_ms * 1000000;
-    while (status == WEIR_OK && weir_load_acquire(word) < tag) {
+    while (status == WEIR_OK && weir_blocks_tag(blocks, source, slot) < tag) {
         int step = weir_waiter_step(&waiter, &guard);
         if ((step == WEIR_ERR_TIMEOUT || waiter.polls % WEIRI_POLLS_PER_LIFE_CHECK == 0) &&
             source_is_dead(blocks, source))
             step = WEIR_ERR_PEER;
-        if (step && weir_load_acquire(word) < tag)
+        if (step && weir_blocks_tag(blocks, source, slot) < tag)
             return wait_fail(blocks, step, source, slot, tag, guard.timeout_ns);
     }
     return status;
+}
+
+weir_status weir_blocks_wait_on(weir_blocks *blocks, int source, int slot, uint64_t tag,
+                                weir_stream stream)
+{
+    const uint64_t *word = weir_blocks_word(blocks, source, slot);
+    if (word && blocks->gpu)
+        return weiri_blocks_gpu.wait(blocks, source, word, tag, stream);
+    return weir_blocks_wait(blocks, source, slot, tag, 0);
+}
+
+weir_status weir_blocks_check(weir_blocks *blocks)
+{
+    if (!blocks)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_blocks_check: blocks is required");
+    if (weiri_comm_is_forked(blocks->comm))
+        return weiri_fork_fail("communicator");
+    return blocks->gpu ? weiri_blocks_gpu.check(blocks) : weir_comm_check(blocks->comm);
 }

@@ -32,7 +32,7 @@ typedef struct blocks_extent {
 
 static const char *block_name(const blocks_call *call, size_t e, uint64_t r, char *text)
 {
-    if (call->repetitions == 1)
+    if (call->list.repetitions == 1)
         snprintf(text, NAME_BYTES, "entry %zu", e);
     else
         snprintf(text, NAME_BYTES, "entry %zu in repetition %" PRIu64, e, r);
@@ -41,59 +41,43 @@ static const char *block_name(const blocks_call *call, size_t e, uint64_t r, cha
 
 /* ------------------------------------------------------------------- bounds */
 
-/* Computes by how much the dimensions move an entry at most. Returns 0 if that exceeds 64 bits. */
-static int reach_of(const blocks_call *call, blocks_entry *reach)
+weir_status weiri_blocks_fail_outside(const char *function, uint64_t e, int is_source, int rank,
+                                      uint64_t offset, uint64_t bytes, uint64_t reach,
+                                      uint64_t pool_bytes)
 {
-    *reach = (blocks_entry){0, 0, 0};
-    for (int d = 0; d < call->args.ndims; d++) {
-        const weir_blocks_dim *dim = &call->args.dims[d];
-        uint64_t source, destination;
-        if (__builtin_mul_overflow(dim->count - 1, dim->source_stride, &source) ||
-            __builtin_mul_overflow(dim->count - 1, dim->destination_stride, &destination) ||
-            __builtin_add_overflow(reach->source, source, &reach->source) ||
-            __builtin_add_overflow(reach->destination, destination, &reach->destination))
-            return 0;
-    }
-    return 1;
-}
-
-static int is_outside(uint64_t offset, uint64_t bytes, uint64_t reach, uint64_t pool)
-{
-    return bytes > pool || reach > pool - bytes || offset > pool - bytes - reach;
-}
-
-static weir_status fail_outside(const blocks_call *call, size_t e, int is_source, uint64_t reach)
-{
-    const blocks_entry entry = blocks_entry_at(call, e);
-    const int rank = is_source ? call->source : call->destination;
     char moved[64] = "";
     if (reach)
         snprintf(moved, sizeof moved, " and up to %" PRIu64 " further on", reach);
     return weiri_fail(WEIR_ERR_INVALID,
-                      "%s: entry %zu: %" PRIu64 " bytes at %s offset %" PRIu64
+                      "%s: entry %" PRIu64 ": %" PRIu64 " bytes at %s offset %" PRIu64
                       "%s are not within the %" PRIu64 " bytes of rank %d's pool",
-                      call->function, e, entry.bytes, is_source ? "source" : "destination",
-                      is_source ? entry.source : entry.destination, moved,
-                      call->blocks->peers[rank].bytes, rank);
+                      function, e, bytes, is_source ? "source" : "destination", offset, moved,
+                      pool_bytes, rank);
+}
+
+static weir_status fail_outside(const blocks_call *call, size_t e, int is_source)
+{
+    const blocks_entry entry = blocks_entry_at(&call->list, e), *reach = &call->reach;
+    const int rank = is_source ? call->source : call->destination;
+    return weiri_blocks_fail_outside(call->function, e, is_source, rank,
+                                     is_source ? entry.source : entry.destination, entry.bytes,
+                                     is_source ? reach->source : reach->destination,
+                                     call->blocks->peers[rank].bytes);
 }
 
 static weir_status check_bounds(const blocks_call *call, blocks_extent *extent)
 {
     const uint64_t source_bytes = call->blocks->peers[call->source].bytes;
     const uint64_t destination_bytes = call->blocks->peers[call->destination].bytes;
-    blocks_extent x = {.low = UINT64_MAX, .ascends = call->repetitions == 1};
-    blocks_entry reach;
+    blocks_extent x = {.low = UINT64_MAX, .ascends = call->list.repetitions == 1};
+    const blocks_entry reach = call->reach;
     *extent = x;
-    if (!reach_of(call, &reach))
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: the strides times the counts of dims exceed 64 bits",
-                          call->function);
-    for (size_t e = 0; e < call->args.count; e++) {
-        const blocks_entry entry = blocks_entry_at(call, e);
-        if (is_outside(entry.source, entry.bytes, reach.source, source_bytes))
-            return fail_outside(call, e, 1, reach.source);
-        if (is_outside(entry.destination, entry.bytes, reach.destination, destination_bytes))
-            return fail_outside(call, e, 0, reach.destination);
+    for (size_t e = 0; e < call->list.count; e++) {
+        const blocks_entry entry = blocks_entry_at(&call->list, e);
+        if (blocks_is_outside(entry.source, entry.bytes, reach.source, source_bytes))
+            return fail_outside(call, e, 1);
+        if (blocks_is_outside(entry.destination, entry.bytes, reach.destination, destination_bytes))
+            return fail_outside(call, e, 0);
         if (!entry.bytes)
             continue;
         x.ascends &= entry.destination >= x.high;
@@ -103,11 +87,11 @@ static weir_status check_bounds(const blocks_call *call, blocks_extent *extent)
         x.total += entry.bytes;
         x.bits |= entry.destination | entry.bytes;
     }
-    if (__builtin_mul_overflow(x.total, call->repetitions, &x.total))
+    if (__builtin_mul_overflow(x.total, call->list.repetitions, &x.total))
         x.total = UINT64_MAX;
     x.high += reach.destination;
-    for (int d = 0; d < call->args.ndims; d++)
-        x.bits |= call->args.dims[d].destination_stride;
+    for (int d = 0; d < call->list.ndims; d++)
+        x.bits |= call->list.dims[d].destination_stride;
     *extent = x;
     return WEIR_OK;
 }
@@ -118,7 +102,8 @@ static weir_status fail_overlap(const blocks_call *call, size_t e, uint64_t r, s
                                 uint64_t other_r)
 {
     char one[NAME_BYTES], two[NAME_BYTES];
-    const uint64_t at = blocks_entry_at(call, e).destination + blocks_shift(call, r).destination;
+    const uint64_t at =
+        blocks_entry_at(&call->list, e).destination + blocks_shift(&call->list, r).destination;
     return weiri_fail(WEIR_ERR_INVALID,
                       "%s: %s and %s write the same bytes of rank %d's pool, near offset %" PRIu64,
                       call->function, block_name(call, other, other_r, one),
@@ -128,13 +113,13 @@ static weir_status fail_overlap(const blocks_call *call, size_t e, uint64_t r, s
 /* Finds the first block that overlaps a block which comes later. */
 static weir_status find_overlap(const blocks_call *call, size_t e, uint64_t r)
 {
-    const blocks_entry late = blocks_entry_at(call, e);
-    const uint64_t at = late.destination + blocks_shift(call, r).destination;
+    const blocks_entry late = blocks_entry_at(&call->list, e);
+    const uint64_t at = late.destination + blocks_shift(&call->list, r).destination;
     for (uint64_t other_r = 0; other_r <= r; other_r++) {
-        const uint64_t shift = blocks_shift(call, other_r).destination;
-        const size_t end = other_r < r ? call->args.count : e;
+        const uint64_t shift = blocks_shift(&call->list, other_r).destination;
+        const size_t end = other_r < r ? call->list.count : e;
         for (size_t other = 0; other < end; other++) {
-            const blocks_entry early = blocks_entry_at(call, other);
+            const blocks_entry early = blocks_entry_at(&call->list, other);
             if (early.bytes && early.destination + shift < at + late.bytes &&
                 at < early.destination + shift + early.bytes)
                 return fail_overlap(call, e, r, other, other_r);
@@ -165,10 +150,10 @@ static weir_status check_by_map(const blocks_call *call, const blocks_extent *x,
     uint64_t *map = calloc((size_t)(bits / 64 + 1), sizeof *map);
     if (!map)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the list", call->function);
-    for (uint64_t r = 0; r < call->repetitions && status == WEIR_OK; r++) {
-        const uint64_t base = blocks_shift(call, r).destination - x->low;
-        for (size_t e = 0; e < call->args.count; e++) {
-            const blocks_entry entry = blocks_entry_at(call, e);
+    for (uint64_t r = 0; r < call->list.repetitions && status == WEIR_OK; r++) {
+        const uint64_t base = blocks_shift(&call->list, r).destination - x->low;
+        for (size_t e = 0; e < call->list.count; e++) {
+            const blocks_entry entry = blocks_entry_at(&call->list, e);
             const uint64_t first = (entry.destination + base) >> granule_log;
             if (map_take(map, first, first + (entry.bytes >> granule_log))) {
                 status = find_overlap(call, e, r);
@@ -192,7 +177,7 @@ static int compare_blocks(const void *a, const void *b)
 
 static weir_status check_sorted(const blocks_call *call, const sorted_block *blocks, size_t count)
 {
-    const size_t entries = call->args.count;
+    const size_t entries = call->list.count;
     for (size_t i = 1; i < count; i++) {
         const uint64_t one = blocks[i - 1].number, two = blocks[i].number;
         const uint64_t late = one > two ? one : two, early = one > two ? two : one;
@@ -205,18 +190,18 @@ static weir_status check_sorted(const blocks_call *call, const sorted_block *blo
 
 static weir_status check_by_sorting(const blocks_call *call)
 {
-    const uint64_t most = call->repetitions * call->args.count;
+    const uint64_t most = call->list.repetitions * call->list.count;
     size_t count = 0;
     sorted_block *blocks = most > SIZE_MAX / sizeof *blocks ? NULL : malloc(most * sizeof *blocks);
     if (!blocks)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the list", call->function);
-    for (uint64_t r = 0; r < call->repetitions; r++) {
-        const uint64_t shift = blocks_shift(call, r).destination;
-        for (size_t e = 0; e < call->args.count; e++) {
-            const blocks_entry entry = blocks_entry_at(call, e);
+    for (uint64_t r = 0; r < call->list.repetitions; r++) {
+        const uint64_t shift = blocks_shift(&call->list, r).destination;
+        for (size_t e = 0; e < call->list.count; e++) {
+            const blocks_entry entry = blocks_entry_at(&call->list, e);
             const uint64_t at = entry.destination + shift;
             if (entry.bytes)
-                blocks[count++] = (sorted_block){at, at + entry.bytes, r * call->args.count + e};
+                blocks[count++] = (sorted_block){at, at + entry.bytes, r * call->list.count + e};
         }
     }
     qsort(blocks, count, sizeof *blocks, compare_blocks);

@@ -25,12 +25,12 @@ static void copy_one(char *to, const char *from, size_t bytes, int streams)
 
 static void copy_mapped(const blocks_call *call, char *to, const char *from, int streams)
 {
-    for (uint64_t r = 0; r < call->repetitions; r++) {
-        const blocks_entry shift = blocks_shift(call, r);
-        for (size_t e = 0; e < call->args.count; e++) {
-            const blocks_entry entry = blocks_entry_at(call, e);
-            if (e + 1 < call->args.count)
-                weiri_prefetch(from + blocks_entry_at(call, e + 1).source + shift.source,
+    for (uint64_t r = 0; r < call->list.repetitions; r++) {
+        const blocks_entry shift = blocks_shift(&call->list, r);
+        for (size_t e = 0; e < call->list.count; e++) {
+            const blocks_entry entry = blocks_entry_at(&call->list, e);
+            if (e + 1 < call->list.count)
+                weiri_prefetch(from + blocks_entry_at(&call->list, e + 1).source + shift.source,
                                WEIRI_PREFETCH_BYTES);
             copy_one(to + entry.destination + shift.destination, from + entry.source + shift.source,
                      (size_t)entry.bytes, streams);
@@ -57,15 +57,15 @@ typedef struct copy_vectors {
 /* Moves the cursor on by bytes, and past empty blocks. */
 static void cursor_advance(const blocks_call *call, copy_cursor *at, uint64_t bytes)
 {
-    while (at->repetition < call->repetitions) {
-        const uint64_t left = blocks_entry_at(call, at->entry).bytes - at->done;
+    while (at->repetition < call->list.repetitions) {
+        const uint64_t left = blocks_entry_at(&call->list, at->entry).bytes - at->done;
         if (bytes < left) {
             at->done += bytes;
             return;
         }
         bytes -= left;
         at->done = 0;
-        if (++at->entry == call->args.count) {
+        if (++at->entry == call->list.count) {
             at->entry = 0;
             at->repetition++;
         }
@@ -78,10 +78,10 @@ static void vectors_fill(const blocks_call *call, copy_cursor at, copy_vectors *
     const uint64_t source = call->blocks->peers[call->source].address;
     const uint64_t destination = call->blocks->peers[call->destination].address;
     uint64_t room = VECTORS_MOST_BYTES;
-    for (v->count = 0; v->count < VECTORS && room && at.repetition < call->repetitions;
+    for (v->count = 0; v->count < VECTORS && room && at.repetition < call->list.repetitions;
          v->count++) {
-        const blocks_entry entry = blocks_entry_at(call, at.entry);
-        const blocks_entry shift = blocks_shift(call, at.repetition);
+        const blocks_entry entry = blocks_entry_at(&call->list, at.entry);
+        const blocks_entry shift = blocks_shift(&call->list, at.repetition);
         const uint64_t left = entry.bytes - at.done, bytes = left < room ? left : room;
         v->source[v->count] = (struct iovec){
             (void *)(uintptr_t)(source + entry.source + shift.source + at.done), (size_t)bytes};
@@ -116,7 +116,7 @@ static weir_status copy_by_kernel(const blocks_call *call)
     copy_cursor at = {0, 0, 0};
     copy_vectors v;
     cursor_advance(call, &at, 0);
-    while (at.repetition < call->repetitions) {
+    while (at.repetition < call->list.repetitions) {
         vectors_fill(call, at, &v);
         const unsigned long count = (unsigned long)v.count;
         const ssize_t copied =

@@ -30,9 +30,17 @@
  * nothing. Where peer is the calling rank, a destination that overlaps a source has undefined
  * contents. A failed call stores no tag, and does not abort the communicator.
  *
- * Places. Ranks of one node with the host backend. Pools of weir_mem_alloc are copied directly.
+ * Places. Ranks of one node. On the host backend, pools of weir_mem_alloc are copied directly.
  * Pools of other memory (weir_mem_register) are copied by the kernel, where the system permits
  * process_vm_readv between the ranks.
+ *
+ * GPUs of one node. Pools, lists and tags are GPU memory. A call enqueues one kernel on its stream
+ * and returns; its cost on the host does not depend on the list, which the kernel reads and checks,
+ * so it must not change before the stream has passed the call. An entry that exceeds a pool is not
+ * copied, other entries may be, and the tag is not stored; weir_blocks_check then returns the
+ * error. Overlapping destinations are not found, and have undefined contents. Calls can be captured
+ * in a graph; with tag_word each replay stores the tag that is then in memory. Calls with the same
+ * slot and peer must be ordered, by one stream or by events; all others may overlap.
  */
 #ifndef WEIR_BLOCKS_H
 #define WEIR_BLOCKS_H
@@ -65,7 +73,7 @@ typedef struct weir_blocks_config {
 /* Creates the object for the ranks of comm. Collective; all ranks get the same status. pool is
  * memory that this rank has allocated or registered; its size may differ between ranks. config may
  * be NULL for the defaults. Release with weir_blocks_free before pool and comm. WEIR_ERR_MISMATCH
- * if slots differ between ranks; WEIR_ERR_UNSUPPORTED on the cuda backend. */
+ * if slots differ between ranks; WEIR_ERR_UNSUPPORTED for GPUs of several nodes. */
 WEIR_API weir_status weir_blocks_create(weir_comm *comm, weir_mem *pool,
                                         const weir_blocks_config *config, weir_blocks **blocks);
 /* Releases the object. Collective; waits until every rank has called it, after which no peer uses
@@ -90,20 +98,19 @@ typedef struct weir_blocks_args {
     int ndims;            /* 0 to WEIR_BLOCKS_DIMS_MAX */
     weir_blocks_dim dims[WEIR_BLOCKS_DIMS_MAX]; /* the first ndims are used; the last one varies
                                                    fastest */
+    const uint64_t *tag_word; /* where the tag is when the call runs, in memory of the backend's
+                                 kind; NULL: it is `tag` */
+    weir_stream stream;       /* CUDA backend: a cudaStream_t; host backend: NULL */
 } weir_blocks_args;
 
 #define WEIR_BLOCKS_ARGS_INIT                                                                      \
     {                                                                                              \
-        sizeof(weir_blocks_args), -1, 0, 0, NULL, 0, 0, 0,                                         \
-        {                                                                                          \
-            {                                                                                      \
-                0, 0, 0                                                                            \
-            }                                                                                      \
-        }                                                                                          \
+        sizeof(weir_blocks_args), -1, 0, 0, NULL, 0, 0, 0, {{0, 0, 0}}, NULL, NULL                 \
     }
 
 /* Copy the blocks of a list from this rank's pool to the peer's (put), or from the peer's to this
- * rank's (get), and then store the tag. Local; block until all bytes are in place. WEIR_ERR_INVALID
+ * rank's (get), and then store the tag. Local; on the host backend block until all bytes are in
+ * place. WEIR_ERR_INVALID
  * also if a pool's memory has been freed, or is not mapped over its whole length; then, and only
  * then, blocks before the entry that the error line names may have been copied. WEIR_ERR_PEER if
  * the peer's process has ended; WEIR_ERR_UNSUPPORTED if the peer is on another node, or its pool is
@@ -117,8 +124,20 @@ WEIR_API weir_status weir_blocks_get(weir_blocks *blocks, const weir_blocks_args
  * Thread-safe, even during other calls on the object. */
 WEIR_API weir_status weir_blocks_wait(weir_blocks *blocks, int source, int slot, uint64_t tag,
                                       int timeout_ms);
-/* Returns the tag that a slot holds, to be polled. Data of its put may be read. 0 for a source or
- * slot out of range. Thread-safe. */
+/* Makes a stream wait for a tag, up to the communicator's timeout, after which the communicator is
+ * aborted (weir_comm_check). Non-blocking; on the host backend, where stream is NULL, the same as
+ * weir_blocks_wait with timeout_ms 0. */
+WEIR_API weir_status weir_blocks_wait_on(weir_blocks *blocks, int source, int slot, uint64_t tag,
+                                         weir_stream stream);
+/* Returns the word of a slot in the memory of this rank (on the cuda backend of its GPU), on which
+ * threads or kernels wait with weir_wait_at_least of weir/device.h; NULL for a source or slot out
+ * of range. Thread-safe. */
+WEIR_API const uint64_t *weir_blocks_word(const weir_blocks *blocks, int source, int slot);
+/* Returns what a kernel of this rank has found wrong since the last call, and the other errors of
+ * weir_comm_check. Local; synchronise the stream before. */
+WEIR_API weir_status weir_blocks_check(weir_blocks *blocks);
+/* Returns the tag that a slot holds, to be polled; on the cuda backend by a copy. Data of its put
+ * may be read. 0 for a source or slot out of range. Thread-safe. */
 WEIR_API uint64_t weir_blocks_tag(const weir_blocks *blocks, int source, int slot);
 
 #ifdef __cplusplus
