@@ -36,8 +36,9 @@ int bench_nccl_ep_open(const char *path, bench_nccl_ep *ep, char *why, size_t by
         snprintf(why, bytes, "the library has no %s", missing);
         return -1;
     }
-    if (ep->get_version(&ep->version) != 0 || ep->version / 100 != 1) {
-        snprintf(why, bytes, "version %d.%d of the library, but the interface of 0.1 is known",
+    if (ep->get_version(&ep->version) != 0 || ep->version / 100 < 1 || ep->version / 100 > 2) {
+        snprintf(why, bytes,
+                 "the library is EP %d.%d; EP 0.1 and 0.2 work (0.2 is in nccl-extensions 0.1.0)",
                  ep->version / 10000, ep->version % 10000 / 100);
         return -1;
     }

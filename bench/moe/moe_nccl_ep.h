@@ -1,7 +1,7 @@
 /*
  * NCCL's library for expert parallelism (libnccl_ep.so), opened at run time. The part of its
- * interface that is used is declared here, so that no header of it is needed: that of version 0.1,
- * whose structs carry their sizes, which the library compares with its own.
+ * interface that is used is declared here, so that no header of it is needed: that of API 1
+ * (EP 0.1). Its structs carry their sizes, and API 2 (EP 0.2) reads of a shorter one what it has.
  */
 #ifndef BENCH_MOE_NCCL_EP_H
 #define BENCH_MOE_NCCL_EP_H

@@ -44,6 +44,8 @@ check "the CSV has its rows of every phase" in_csv
 check "the footer compares it" grep -q "NCCL EP takes .* times as long as weir in chain" "$out"
 check "masked choices" measures 0 good.so --routing masked:0.4
 check "one expert has most rows" measures 0 good.so --routing hot
+library second.so nccl_ep_standin.c -DSTANDIN_VERSION=200
+check "EP 0.2 is measured" measures 0 second.so
 
 finds() { # FLAG PATTERN
     library wrong.so nccl_ep_standin.c "$1"
@@ -61,7 +63,7 @@ refuses() { # CODE FLAG PATTERN OPTION...
     library other.so nccl_ep_standin.c "$flag"
     measures "$code" other.so "$@" && grep -qF -- "$pattern" "$err"
 }
-check "another version is refused" refuses 3 -DSTANDIN_VERSION=20000 "version 2.0 of the library, but the interface of 0.1"
+check "another version is refused" refuses 3 -DSTANDIN_VERSION=300 "the library is EP 0.3; EP 0.1 and 0.2 work"
 check "a library without combine is refused" refuses 3 -DSTANDIN_LACKS "the library has no ncclEpCombine"
 check "a failed call is reported by name" refuses 3 -DSTANDIN_FAILS "create group failed"
 check "a missing library is reported with the remedy" eval \

@@ -97,6 +97,17 @@ if command -v mpirun >/dev/null && long_part "ranks that mpirun binds"; then
     says "the remedy for a launcher's binding is named" 'mpirun --bind-to none, or with ci/mpirun'
 fi
 
+# gloo, if its headers are installed.
+if [ -e /usr/include/gloo/allreduce.h ] && command -v "${CXX:-c++}" >/dev/null && long_part "gloo as a peer"; then
+    check "examples/peer_gloo.cc builds" "$("${CXX:-c++}" -shared -fPIC -Ilib/include examples/peer_gloo.cc -lgloo -lpthread \
+        -o "$scratch/gloo.so" 2>"$scratch/err"; echo $?)"
+    for collective in allreduce reduce allgather broadcast alltoall alltoallv; do
+        run ./bench_$collective -g 2 -b 64 -e 64K -f 1024 -n 5 --peer "$scratch/gloo.so" --csv "$scratch/a.csv"
+        ends "bench_$collective measures gloo, and its results are right" 0
+        check "bench_$collective has rows of gloo" "$(grep -q ',gloo:0.5.0,.*,pass,' "$scratch/a.csv"; echo $?)"
+    done
+fi
+
 measure newer.so
 says "a peer of another ABI is named" 'its ABI is 2, this program'
 run ./bench_alltoallv -g 2 -b 1K -e 1K -n 5 --peer "$scratch/faulty.so"
