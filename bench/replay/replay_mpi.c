@@ -125,6 +125,7 @@ static bench_operation mpi_operation(const replay_candidate *self, const replay_
         call->root = work->call->peer;
     for (int i = 0; work->splits && i < 4 * replay_work_set(plan, work)->nranks; i++)
         counts[i] = (int)work->splits[i];
+    operation.collective = call->collective;
     operation.mpi_counts = counts;
     return operation;
 }
