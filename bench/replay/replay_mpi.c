@@ -115,7 +115,7 @@ static bench_operation mpi_operation(const replay_candidate *self, const replay_
     int *counts = ((mpi_state *)self->state)->counts + 4 * (size_t)plan->job->nranks * work->lane;
     bench_operation operation = {.call = WEIR_CALL_INIT, .in_place = work->in_place};
     weir_call *call = &operation.call;
-    call->collective = replay_step_collective(work->step->kind);
+    operation.collective = call->collective = replay_step_collective(work->step->kind);
     call->dtype = (weir_dtype)work->dtype;
     call->op = (weir_op)work->call->op;
     call->in = work->in;
