@@ -230,9 +230,33 @@ static weir_status read_file(replay_reader *reader, const char *path)
     return status == WEIR_OK ? read_source(reader, path, source) : status;
 }
 
+static int is_tail(const char *name)
+{
+    const size_t length = strlen(name);
+    return length > 5 && !strcmp(name + length - 5, ".tail");
+}
+
 static int is_visible(const struct dirent *entry)
 {
-    return entry->d_name[0] != '.';
+    return entry->d_name[0] != '.' && !is_tail(entry->d_name);
+}
+
+/* Reads a file and, of a job that was killed, NAME.tail: lines that were to follow the file's first
+ * so many bytes, unless they are in it already. */
+static weir_status read_with_tail(replay_reader *reader, const char *path)
+{
+    char name[4200];
+    unsigned long long after = 0;
+    struct stat found;
+    weir_status status = read_file(reader, path);
+    snprintf(name, sizeof name, "%.4095s.tail", path);
+    FILE *tail = status == WEIR_OK ? fopen(name, "re") : NULL;
+    if (!tail)
+        return status;
+    const int follows = fscanf(tail, "# after %llu", &after) == 1 && stat(path, &found) == 0 &&
+                        (unsigned long long)found.st_size == after;
+    fclose(tail);
+    return follows ? read_file(reader, name) : WEIR_OK;
 }
 
 /* Reads a file, or the files of a folder, in the order of names in which numbers count. */
@@ -243,7 +267,7 @@ static weir_status read_path(replay_reader *reader, const char *path)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot open %s", path);
     reader->is_named = !S_ISDIR(found.st_mode);
     if (reader->is_named)
-        return read_file(reader, path);
+        return read_with_tail(reader, path);
     struct dirent **entries = NULL;
     int count = scandir(path, &entries, is_visible, versionsort);
     if (count < 0)
@@ -254,7 +278,7 @@ static weir_status read_path(replay_reader *reader, const char *path)
         const int fits =
             snprintf(name, sizeof name, "%s/%s", path, entries[i]->d_name) < (int)sizeof name;
         if (status == WEIR_OK && fits && stat(name, &found) == 0 && S_ISREG(found.st_mode))
-            status = read_file(reader, name);
+            status = read_with_tail(reader, name);
         free(entries[i]);
     }
     free(entries);

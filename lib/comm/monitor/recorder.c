@@ -21,10 +21,9 @@
 #include <unistd.h>
 
 enum {
-    BLOCK_BYTES = 1 << 20, /* that are mapped at a time */
-    PAGE_BYTES = 4096,
-    LINE_BYTES = 256,  /* enough for a line without splits */
-    NUMBER_BYTES = 21, /* of a split with its comma */
+    TAIL_BYTES = 1 << 18, /* of the newest lines; more than the longest line */
+    LINE_BYTES = 256,     /* enough for a line without splits */
+    NUMBER_BYTES = 21,    /* of a split with its comma */
     NAME_BYTES = 48,
     CALL_BYTES = 96,
     STREAMS_MAX = 32
@@ -43,12 +42,13 @@ struct weiri_recorder {
 static struct {
     pthread_mutex_t mutex;
     int fd, ncomms;
-    int has_failed; /* nothing more is written */
-    char *window;   /* NULL: nothing is mapped */
-    size_t window_bytes;
-    uint64_t window_at; /* its place in the file */
-    uint64_t bytes;     /* of all lines */
-    uint64_t begin_ns;  /* the monotonic clock when the file began */
+    int has_failed;    /* nothing more is written */
+    char *tail;        /* the newest lines; NULL: it is not mapped */
+    size_t used, head; /* bytes of it, the first ones being no lines */
+    uint64_t bytes;    /* of the lines before */
+    uint64_t begin_ns; /* the monotonic clock when the file began */
+    struct timespec begin;
+    char tail_path[PATH_MAX + 8];
     int nthreads, nstreams;
     weir_stream streams[STREAMS_MAX]; /* of GPUs, in the order of their first calls */
 } file = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
@@ -79,45 +79,86 @@ void weiri_recorder_set_group(int group)
 
 /* ------------------------------------------------------------------ the file */
 
-/* Ends the recording for good; the lines so far stay. */
+static void tail_close(void)
+{
+    if (file.tail) {
+        munmap(file.tail, TAIL_BYTES);
+        unlink(file.tail_path);
+    }
+    file.tail = NULL;
+}
+
+/* Ends the recording for good; the lines that fitted stay. */
 static void file_fail(const char *what, int error)
 {
     weiri_log(WEIRI_LOG_WARN, "%s: %s: %s; the recording ends here, and the job goes on",
               weiri_env_name(WEIRI_ENV_RECORD), what, strerror(error));
     file.has_failed = 1;
-    if (file.fd >= 0 && ftruncate(file.fd, (off_t)file.bytes) != 0)
-        weiri_log(WEIRI_LOG_WARN, "%s: the file ends with bytes of 0",
-                  weiri_env_name(WEIRI_ENV_RECORD));
+    tail_close();
 }
 
-static void file_unmap(void)
+/* Empties the tail. */
+static void tail_begin(void)
 {
-    if (file.window)
-        munmap(file.window, file.window_bytes);
-    file.window = NULL;
+    memset(file.tail, 0, file.used);
+    file.used = file.head = (size_t)snprintf(
+        file.tail, LINE_BYTES, "# after %llu\nbegin %lld.%09ld\n", (unsigned long long)file.bytes,
+        (long long)file.begin.tv_sec, file.begin.tv_nsec);
+}
+
+static int tail_open(void)
+{
+    const int fd = open(file.tail_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int error = fd < 0 ? errno : posix_fallocate(fd, 0, TAIL_BYTES);
+    void *map = MAP_FAILED;
+    if (!error)
+        map = mmap(NULL, TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        file_fail("no room for more lines", error ? error : errno);
+    else
+        file.tail = map;
+    if (fd >= 0)
+        close(fd);
+    file.used = 0;
+    if (file.tail)
+        tail_begin();
+    return file.tail ? 0 : -1;
+}
+
+/* Appends the lines of the tail to the file; of lines that do not fit, none in part. */
+static void tail_flush(void)
+{
+    const char *lines = file.tail + file.head;
+    size_t done = 0;
+    ssize_t got = 1;
+    while (file.head + done < file.used && got > 0) {
+        got =
+            pwrite(file.fd, lines + done, file.used - file.head - done, (off_t)(file.bytes + done));
+        if (got < 0 && errno == EINTR)
+            got = 1;
+        else if (got > 0)
+            done += (size_t)got;
+    }
+    const int error = errno, is_whole = file.head + done == file.used;
+    while (!is_whole && done && lines[done - 1] != '\n')
+        done--;
+    file.bytes += done;
+    if (!is_whole && ftruncate(file.fd, (off_t)file.bytes) != 0)
+        weiri_log(WEIRI_LOG_WARN, "%s: the last line is cut off", weiri_env_name(WEIRI_ENV_RECORD));
+    if (!is_whole)
+        file_fail("no room for more lines", got == 0 ? ENOSPC : error);
+    else
+        tail_begin();
 }
 
 /* Returns room for so many bytes after the last line; NULL: there is none. */
-static char *file_room(size_t bytes)
+static inline char *file_room(size_t bytes)
 {
-    if (file.has_failed)
+    if (file.tail && file.used + bytes > TAIL_BYTES)
+        tail_flush();
+    if (!file.tail && (file.has_failed || tail_open() != 0))
         return NULL;
-    if (file.window && file.bytes + bytes <= file.window_at + file.window_bytes)
-        return file.window + (file.bytes - file.window_at);
-    file_unmap();
-    file.window_at = file.bytes & ~(uint64_t)(PAGE_BYTES - 1);
-    file.window_bytes = (bytes + BLOCK_BYTES + PAGE_BYTES) & ~(size_t)(PAGE_BYTES - 1);
-    const int error = posix_fallocate(file.fd, (off_t)file.window_at, (off_t)file.window_bytes);
-    void *window = MAP_FAILED;
-    if (!error)
-        window = mmap(NULL, file.window_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd,
-                      (off_t)file.window_at);
-    if (window == MAP_FAILED) {
-        file_fail("no room for more lines", error ? error : errno);
-        return NULL;
-    }
-    file.window = window;
-    return file.window + (file.bytes - file.window_at);
+    return file.tail + file.used;
 }
 
 /* Leaves a file to who writes to it. */
@@ -139,11 +180,16 @@ static void file_path(int rank, char *path, size_t bytes)
 
 static void file_begin(int rank)
 {
-    char path[PATH_MAX], what[PATH_MAX + 64], *at;
-    struct timespec now;
+    char path[PATH_MAX], what[PATH_MAX + 64], line[LINE_BYTES];
     file_path(rank, path, sizeof path);
+    snprintf(file.tail_path, sizeof file.tail_path, "%s.tail", path);
     file.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file.fd < 0 || flock(file.fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(file.fd, 0) != 0) {
+    clock_gettime(CLOCK_REALTIME, &file.begin);
+    file.begin_ns = weir_clock_ns();
+    const int bytes = snprintf(line, sizeof line, "# weir recording 1\nbegin %lld.%09ld\n",
+                               (long long)file.begin.tv_sec, file.begin.tv_nsec);
+    if (file.fd < 0 || flock(file.fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(file.fd, 0) != 0 ||
+        write(file.fd, line, (size_t)bytes) != bytes) {
         const int error = errno;
         snprintf(what, sizeof what, "cannot write %s%s", path,
                  error == EWOULDBLOCK ? ", to which another rank or library is writing" : "");
@@ -152,11 +198,7 @@ static void file_begin(int rank)
         file_fail(what, error);
         return;
     }
-    clock_gettime(CLOCK_REALTIME, &now);
-    file.begin_ns = weir_clock_ns();
-    if ((at = file_room(LINE_BYTES)))
-        file.bytes += (uint64_t)snprintf(at, LINE_BYTES, "# weir recording 1\nbegin %lld.%09ld\n",
-                                         (long long)now.tv_sec, now.tv_nsec);
+    file.bytes = (uint64_t)bytes;
 }
 
 /* --------------------------------------------------------------- communicators */
@@ -182,7 +224,7 @@ static void write_ranks(const weir_comm *comm, const weiri_placement *placements
     for (int rank = 0; rank < comm->nranks; rank++)
         at += sprintf(at, "%c%d", rank ? ',' : ' ', (int)placements[rank].job_rank);
     *at++ = '\n';
-    file.bytes += (uint64_t)(at - line);
+    file.used += (size_t)(at - line);
 }
 
 void weiri_recorder_open(weir_comm *comm, const weiri_placement *placements)
@@ -216,11 +258,10 @@ void weiri_recorder_close(weir_comm *comm)
     if (!comm->recorder)
         return;
     pthread_mutex_lock(&file.mutex);
-    if (--file.ncomms == 0 && !file.has_failed) {
-        file_unmap();
-        if (ftruncate(file.fd, (off_t)file.bytes) != 0)
-            file_fail("cannot end the file", errno);
-    }
+    if (--file.ncomms == 0 && file.tail)
+        tail_flush();
+    if (file.ncomms == 0)
+        tail_close();
     pthread_mutex_unlock(&file.mutex);
     free(comm->recorder);
     comm->recorder = NULL;
@@ -276,7 +317,7 @@ static char *put_seconds(char *at, uint64_t ns)
 static char *put_begin(char *at, const weir_comm *comm, uint64_t begin_ns)
 {
     at = put_seconds(at, begin_ns > file.begin_ns ? begin_ns - file.begin_ns : 0);
-    memcpy(at, comm->recorder->prefix, comm->recorder->bytes);
+    memcpy(at, comm->recorder->prefix, NAME_BYTES);
     return at + comm->recorder->bytes;
 }
 
@@ -400,7 +441,7 @@ void weiri_recorder_message(const weir_comm *comm, int sends, int peer, size_t c
         char *at = put_begin(line, comm, begin_ns);
         at = put_message(at, sends, peer, count, dtype);
         at = put_end(at, stream_number(comm, stream), begin_ns, end_ns);
-        file.bytes += (uint64_t)(at - line);
+        file.used += (size_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);
 }
@@ -433,12 +474,12 @@ void weiri_recorder_call(const weir_comm *comm, const weir_call *call, uint64_t 
     pthread_mutex_lock(&file.mutex);
     char *line = file_room(bytes);
     if (line && has_splits && call->device_splits && comm->gpu) {
-        file.bytes += (uint64_t)sprintf(line, "# an alltoallv with counts in GPU memory: their "
-                                              "values are not known to the host; left out\n");
+        file.used += (size_t)sprintf(line, "# an alltoallv with counts in GPU memory: their "
+                                           "values are not known to the host; left out\n");
     } else if (line) {
         char *at = put_call(put_begin(line, comm, begin_ns), comm, call);
         at = put_end(at, stream_number(comm, call->stream), begin_ns, end_ns);
-        file.bytes += (uint64_t)(at - line);
+        file.used += (size_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);
 }
@@ -450,7 +491,7 @@ void weiri_recorder_barrier(const weir_comm *comm, uint64_t begin_ns, uint64_t e
     if (line) {
         char *at = put_text(put_begin(line, comm, begin_ns), "barrier");
         at = put_end(at, stream_number(comm, NULL), begin_ns, end_ns);
-        file.bytes += (uint64_t)(at - line);
+        file.used += (size_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);
 }

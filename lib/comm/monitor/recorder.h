@@ -2,9 +2,11 @@
  * WEIR_RECORD: a process writes a line of text for each collective, send, receive and barrier of
  * its communicators, which bench_replay runs again. docs/user/replay.md has the grammar.
  *
- * Lines are written into a mapping of the file, so that they outlive a process that is killed; the
- * file then ends with bytes of 0. Space is reserved before it is mapped: a full disk ends the
- * recording with one line in the log, and never the job.
+ * The newest lines are in a mapping of a second file, NAME.tail, so that they outlive a process
+ * that is killed; whenever it is full, they are appended to the first one. (Pages that are used
+ * again cost a third of new ones.) It begins with the size that the first file has while its own
+ * lines are not in it, then the time to which they are relative, and ends with bytes of 0. A full
+ * disk ends the recording with one line in the log, and never the job.
  */
 #ifndef WEIR_COMM_MONITOR_RECORDER_H
 #define WEIR_COMM_MONITOR_RECORDER_H
@@ -19,7 +21,7 @@ int weiri_recorder_job_rank(int rank);
 /* After a communicator was created: begins to record it if the environment asks for that. Sets
  * comm->recorder, which is NULL if not. */
 void weiri_recorder_open(weir_comm *comm, const struct weiri_placement *placements);
-/* Before a communicator is destroyed. The last one's leaves a file without bytes of 0. */
+/* Before a communicator is destroyed. The last one's leaves one file. */
 void weiri_recorder_close(weir_comm *comm);
 
 /* The functions below need a comm->recorder. end_ns 0: the end is unknown, as on GPUs.

@@ -11,12 +11,13 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RANKS = 4, WORDS = 1000 };
+enum { RANKS = 4, WORDS = 1000, MANY = 9000 /* lines, more than fit NAME.tail */ };
 
 static char folder[64];
 
@@ -231,7 +232,7 @@ static int call_until_killed(weir_boot *boot, void *argument)
     (void)argument;
     if (make_comm(boot, &world))
         return 1;
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < MANY; i++)
         TRY(weir_allreduce(world, &value, &value, 1, WEIR_FLOAT, WEIR_SUM, NULL));
     TRY(weir_boot_barrier(boot));
     raise(SIGKILL);
@@ -243,9 +244,59 @@ TEST(a_killed_job_leaves_its_calls)
     set_up();
     weir_boot_fork_run(2, call_until_killed, NULL, 60000, NULL);
     replay_trace *trace = read_folder();
-    assert_int_equal(trace->ranks[0].count, 100);
-    assert_int_equal(trace->ranks[1].count, 100);
+    assert_int_equal(trace->ranks[0].count, MANY);
+    assert_int_equal(trace->ranks[1].count, MANY);
     assert_non_null(strstr(trace->notes[0].text, "ends here"));
+    replay_trace_free(trace);
+    /* Killed after the newest lines went to the file, before NAME.tail began again. */
+    char command[200];
+    snprintf(command, sizeof command,
+             "cd %s && for f in 0.txt 1.txt; do tr -d '\\0' <$f.tail | tail -n +3 >>$f; done",
+             folder);
+    assert_int_equal(system(command), 0);
+    trace = read_folder();
+    assert_int_equal(trace->ranks[0].count, MANY);
+    assert_int_equal(trace->nnotes, 0);
+    replay_trace_free(trace);
+    tear_down();
+}
+
+static void *call_in_thread(void *context)
+{
+    float value = 1;
+    weir_status status = weir_allreduce(context, &value, &value, 1, WEIR_FLOAT, WEIR_SUM, NULL);
+    return status == WEIR_OK ? context : NULL;
+}
+
+/* The second communicator is called by a thread of its own. */
+static int call_in_two_threads(weir_boot *boot, void *argument)
+{
+    pthread_t thread;
+    weir_comm *comms[2];
+    void *ended = NULL;
+    (void)argument;
+    if (make_comm(boot, &comms[0]) || make_comm(boot, &comms[1]) || !call_in_thread(comms[0]) ||
+        pthread_create(&thread, NULL, call_in_thread, comms[1]) != 0)
+        return 1;
+    pthread_join(thread, &ended);
+    TRY(weir_comm_destroy(comms[1]));
+    TRY(weir_comm_destroy(comms[0]));
+    return !ended;
+}
+
+TEST(threads_are_recorded_and_replayed_in_lanes_of_their_own)
+{
+    int codes[2] = {-1, -1};
+    replay_schedule *schedule = NULL;
+    set_up();
+    assert_int_equal(weir_boot_fork_run(2, call_in_two_threads, NULL, 60000, codes), WEIR_OK);
+    assert_int_equal(codes[0] | codes[1], 0);
+    replay_trace *trace = read_folder();
+    assert_int_equal(trace->ranks[1].calls[0].stream, 0);
+    assert_int_equal(trace->ranks[1].calls[1].stream, 1);
+    assert_int_equal(replay_match(trace, &schedule), WEIR_OK);
+    assert_int_equal(schedule->nlanes, 2);
+    replay_schedule_free(schedule);
     replay_trace_free(trace);
     tear_down();
 }
