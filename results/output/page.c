@@ -354,13 +354,13 @@ static void put_navigation(const results_page *page, const results_group *groups
             "<header><h1>weir: report</h1></header>\n<nav aria-label=\"Sections\">"
             "<a href=\"#verdict\">%s</a>",
             page->report->name_a ? "Verdict" : "Results");
+    if (*timeline)
+        fputs("<a href=\"#timeline\">Time line</a>", file);
     for (size_t i = 0; i < count && i < RESULTS_GROUPS; i++) {
         fprintf(file, "<a href=\"#g%zu\">", i);
         put_title(file, groups[i].pairs[0].example);
         fputs("</a>", file);
     }
-    if (*timeline)
-        fputs("<a href=\"#timeline\">Time line</a>", file);
     if (page->machine->links || page->machine->topology)
         fputs("<a href=\"#machine\">The machine</a>", file);
     if (has_history(page))
@@ -396,10 +396,10 @@ int results_page_write(const results_page *page)
         put_template(page->file, &template, "@sections@");
         put_navigation(page, groups, count, timeline);
         put_verdict(page->file, page->report);
-        for (size_t i = 0; i < count; i++)
-            put_group(page, &groups[i], i);
         if (*timeline)
             results_timeline_put(timeline, page->file);
+        for (size_t i = 0; i < count; i++)
+            put_group(page, &groups[i], i);
         results_machine_put(page->machine, page->file);
         put_history(page, series);
         put_manifests(page);
