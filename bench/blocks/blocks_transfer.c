@@ -29,7 +29,7 @@ static weir_blocks_args args_of(const blocks_trial *t, const blocks_route *route
     args.count = route->count;
     args.block_bytes = t->block_bytes;
     args.ndims = t->ndims;
-    memcpy(args.dims, t->dims, sizeof t->dims);
+    args.dims = t->dims;
     return args;
 }
 

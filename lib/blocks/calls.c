@@ -20,6 +20,9 @@ static weir_status resolve_list(blocks_call *call)
     if (args->ndims < 0 || args->ndims > WEIR_BLOCKS_DIMS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "%s: ndims is %d; at most %d dimensions are possible",
                           call->function, args->ndims, WEIR_BLOCKS_DIMS_MAX);
+    if (args->ndims && !args->dims)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: dims is NULL, but ndims is %d", call->function,
+                          args->ndims);
     *list = (blocks_list){.entries = args->list,
                           .count = args->count,
                           .block_bytes = args->block_bytes,

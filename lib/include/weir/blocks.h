@@ -86,26 +86,26 @@ typedef struct weir_blocks_dim {
     uint64_t source_stride, destination_stride;
 } weir_blocks_dim;
 
-/* The arguments of a call. Initialise with WEIR_BLOCKS_ARGS_INIT. The list stays the caller's. */
+/* The arguments of a call. Initialise with WEIR_BLOCKS_ARGS_INIT. The list and dims stay the
+ * caller's. */
 typedef struct weir_blocks_args {
-    size_t size;          /* sizeof(weir_blocks_args), set by the macro */
-    int peer;             /* a rank of this node, which may be the calling one */
-    int slot;             /* 0 to slots - 1; used if tag is not 0 */
-    uint64_t tag;         /* 0: none */
-    const uint64_t *list; /* count entries of 2 or 3 words; see "Lists" above */
-    size_t count;         /* of entries; 0: the call only stores the tag */
-    uint64_t block_bytes; /* length of every entry; 0: each entry has its own */
-    int ndims;            /* 0 to WEIR_BLOCKS_DIMS_MAX */
-    weir_blocks_dim dims[WEIR_BLOCKS_DIMS_MAX]; /* the first ndims are used; the last one varies
-                                                   fastest */
-    const uint64_t *tag_word; /* where the tag is when the call runs, in memory of the backend's
-                                 kind; NULL: it is `tag` */
-    weir_stream stream;       /* CUDA backend: a cudaStream_t; host backend: NULL */
+    size_t size;                 /* sizeof(weir_blocks_args), set by the macro */
+    int peer;                    /* a rank of this node, which may be the calling one */
+    int slot;                    /* 0 to slots - 1; used if tag is not 0 */
+    uint64_t tag;                /* 0: none */
+    const uint64_t *list;        /* count entries of 2 or 3 words; see "Lists" above */
+    size_t count;                /* of entries; 0: the call only stores the tag */
+    uint64_t block_bytes;        /* length of every entry; 0: each entry has its own */
+    int ndims;                   /* 0 to WEIR_BLOCKS_DIMS_MAX */
+    const weir_blocks_dim *dims; /* ndims of them, in host memory; the last one varies fastest */
+    const uint64_t *tag_word;    /* where the tag is when the call runs, in memory of the backend's
+                                    kind; NULL: it is `tag` */
+    weir_stream stream;          /* CUDA backend: a cudaStream_t; host backend: NULL */
 } weir_blocks_args;
 
 #define WEIR_BLOCKS_ARGS_INIT                                                                      \
     {                                                                                              \
-        sizeof(weir_blocks_args), -1, 0, 0, NULL, 0, 0, 0, {{0, 0, 0}}, NULL, NULL                 \
+        sizeof(weir_blocks_args), -1, 0, 0, NULL, 0, 0, 0, NULL, NULL, NULL                        \
     }
 
 /* Copy the blocks of a list from this rank's pool to the peer's (put), or from the peer's to this

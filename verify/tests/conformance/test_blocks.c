@@ -189,8 +189,8 @@ static void check_strides(weir_comm *comm, int *failures, int is_registered)
         return;
     a.list = list, a.count = 7, a.block_bytes = PAGE, a.peer = p.peer, a.slot = 5, a.tag = 9;
     a.ndims = 2;
-    a.dims[0] = (weir_blocks_dim){LAYERS, 2 * PAGES * PAGE, PAGES * PAGE};
-    a.dims[1] = (weir_blocks_dim){2, PAGES * PAGE, LAYERS * PAGES * PAGE};
+    a.dims = (const weir_blocks_dim[]){{LAYERS, 2 * PAGES * PAGE, PAGES * PAGE},
+                                       {2, PAGES * PAGE, LAYERS * PAGES * PAGE}};
     fill(expected, POOL, p.rank);
     fill(from, POOL, 0);
     model(&a, expected, from, 0, 0, 0);
@@ -345,7 +345,7 @@ static void bad_lists(weir_comm *comm, int *failures)
         weir_blocks_args a = WEIR_BLOCKS_ARGS_INIT;
         a.list = rows[i].list, a.count = rows[i].count, a.block_bytes = rows[i].block_bytes;
         a.ndims = rows[i].ndims;
-        a.dims[0] = rows[i].dim;
+        a.dims = &rows[i].dim;
         expect_refused(failures, &p, a, rows[i].words);
     }
     pair_close(&p);
