@@ -223,6 +223,20 @@ weir_op weirv_pattern_op(const weirv_case *c)
     return weirv_is_reduction(c->collective) ? c->op : WEIR_MAX;
 }
 
+/* Writes the first elements over and over. */
+static void fill_repeated(const weirv_case *c, unsigned char *out, size_t first, size_t count,
+                          int rank)
+{
+    const size_t width = weir_dtype_bytes(c->dtype);
+    for (size_t i = 0; i < count; i++) {
+        const size_t place = (first + i) % c->period;
+        if (i < c->period)
+            weirv_fill(out + i * width, place, 1, c->dtype, weirv_pattern_op(c), rank, c->seed);
+        else
+            memcpy(out + i * width, out + (i - c->period) * width, width);
+    }
+}
+
 void weirv_fill_part(const weirv_case *c, void *buffer, size_t first, size_t count, int rank)
 {
     if (c->exact && weirv_is_reduction(c->collective))
@@ -230,6 +244,8 @@ void weirv_fill_part(const weirv_case *c, void *buffer, size_t first, size_t cou
     else if (c->special && weirv_is_reduction(c->collective))
         weirv_special_fill(buffer, first, count, c->dtype, c->op, rank, c->nranks,
                            weirv_special_start(c));
+    else if (c->period)
+        fill_repeated(c, buffer, first, count, rank);
     else
         weirv_fill(buffer, first, count, c->dtype, weirv_pattern_op(c), rank, c->seed);
 }

@@ -31,6 +31,9 @@ typedef struct weirv_case {
     int in_place;
     /* 1: the data of a reduction are those of exact.h; 0: those of weirv_fill. */
     int exact;
+    /* The input repeats its first elements after so many, with the same seed in every message;
+     * exact and special are 0. 0: it does not. */
+    size_t period;
     /* 1: the data are those of special.h, and exact is 0. */
     int special;
     /* Special values: the place of element 0 in the sequence of rows; 0: the seed chooses it. */

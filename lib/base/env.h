@@ -16,6 +16,8 @@
     X(TRANSPORT, "WEIR_TRANSPORT", "auto", "how bytes move: auto, shm, cuda_ipc, ib, tcp")         \
     X(ALGO, "WEIR_ALGO", "auto", "algorithm of every collective that has one of this name")        \
     X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table") \
+    X(INVARIANT, "WEIR_INVARIANT", "0",                                                            \
+      "1: reductions have the same bits at every size, by every algorithm and in all memory")      \
     X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "timeout of every wait, in milliseconds")            \
     X(SOCKET_IFNAME, "WEIR_SOCKET_IFNAME", "(first usable)",                                       \
       "network interface of the TCP bootstrap and transport: names or prefixes (eth0,ib), "        \

@@ -42,7 +42,8 @@ extern const weiri_algo weiri_net_allgather_rails_row, weiri_net_allgather_packe
     weiri_net_allgather_bruck_row, weiri_net_allgather_ring_row;
 extern const weiri_algo weiri_net_broadcast_rails_row, weiri_net_broadcast_binomial_row,
     weiri_net_broadcast_scatter_row;
-extern const weiri_algo weiri_net_reduce_rails_row, weiri_net_reduce_binomial_row;
+extern const weiri_algo weiri_net_reduce_rails_row, weiri_net_reduce_packet_row,
+    weiri_net_reduce_binomial_row;
 extern const weiri_algo weiri_net_alltoall_pairs_row, weiri_net_alltoall_packet_row,
     weiri_net_alltoall_bruck_row, weiri_net_alltoall_pairwise_row;
 extern const weiri_algo weiri_net_alltoallv_pairs_row, weiri_net_alltoallv_pairwise_row;

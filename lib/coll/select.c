@@ -546,6 +546,25 @@ static weir_status fill_choices(weiri_coll *coll, int collective, const tuning_f
     return status;
 }
 
+/* Whether an invariant communicator may not use an algorithm. Two ranks of one node have the same
+ * bits in either order. */
+static int is_out_of_order(const weiri_coll *coll, const weiri_algo *algo)
+{
+    return coll->comm->invariant && algo->info.in_order &&
+           (coll->nranks > 2 || coll->comm->internode);
+}
+
+static weir_status check_order(const weiri_coll *coll, int collective, const weiri_algo *algo)
+{
+    return !is_out_of_order(coll, algo)
+               ? WEIR_OK
+               : weiri_fail(WEIR_ERR_INVALID,
+                            "%s '%s' does not combine contributions in rank order, as an invariant "
+                            "communicator must; '%s' does",
+                            weir_collective_name((weir_collective)collective), algo->info.name,
+                            algo->info.in_order);
+}
+
 static void force_algo(weiri_coll *coll, int collective, const weiri_algo *algo, int blocks,
                        int threads)
 {
@@ -561,6 +580,9 @@ static weir_status apply_environment(weiri_coll *coll)
     int found = 0;
     for (int collective = 0; collective < WEIR_COLL_COUNT; collective++) {
         const weiri_algo *algo = find_algo(weir_comm_algo_backend(coll->comm), collective, name);
+        const weir_status status = algo ? check_order(coll, collective, algo) : WEIR_OK;
+        if (status != WEIR_OK)
+            return status;
         if (algo)
             force_algo(coll, collective, algo, 0, 0);
         found |= algo != NULL;
@@ -571,6 +593,26 @@ static weir_status apply_environment(weiri_coll *coll)
                        WEIR_ERR_INVALID, "%s=%s: no collective has it; known are auto%s",
                        weiri_env_name(WEIRI_ENV_ALGO), name,
                        known_algos(weir_comm_algo_backend(coll->comm), -1, known, sizeof known));
+}
+
+/* Replaces what an invariant communicator may not use: algorithms by those that combine in rank
+ * order, and plans, whose order nobody knows, by the next choice. */
+static void keep_order(const weiri_coll *coll, int collective, weiri_choice *choices)
+{
+    int kept = 0;
+    if (!coll->comm->invariant || !weiri_contract_of(collective)->reduces || !choices[0].max_bytes)
+        return;
+    for (int i = 0, is_last = 0; !is_last; i++) {
+        weiri_choice choice = choices[i];
+        is_last = choice.max_bytes == UINT64_MAX && !choice.planned;
+        if (choice.planned)
+            continue;
+        if (is_out_of_order(coll, choice.algo))
+            choice = choice_of(find_algo(weir_comm_algo_backend(coll->comm), collective,
+                                         choice.algo->info.in_order),
+                               choice.max_bytes, 0, 0);
+        choices[kept++] = choice;
+    }
 }
 
 weir_status weiri_coll_tune(weiri_coll *coll)
@@ -588,6 +630,10 @@ weir_status weiri_coll_tune(weiri_coll *coll)
     for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++)
         status = fill_plain(coll, collective, read);
     free(read);
+    for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++) {
+        keep_order(coll, collective, coll->tuned[collective]);
+        keep_order(coll, collective, coll->plain[collective]);
+    }
     memcpy(coll->choices, coll->tuned, sizeof coll->choices);
     return status == WEIR_OK ? apply_environment(coll) : status;
 }
@@ -613,7 +659,7 @@ static weir_status parse_algo_name(const weiri_coll *coll, weir_collective colle
         return weiri_fail(WEIR_ERR_INVALID, "%s has no algorithm '%s'; known are auto%s",
                           weir_collective_name(collective), name,
                           known_algos(backend, (int)collective, known, sizeof known));
-    return WEIR_OK;
+    return check_order(coll, (int)collective, *algo);
 }
 
 weir_status weiri_coll_set_algo(weiri_coll *coll, weir_collective collective, const char *name)

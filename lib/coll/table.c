@@ -12,13 +12,14 @@
 #include <string.h>
 
 #if WEIR_HAVE_CUDA
-#define GPU_INFO(which, algo, text)                                                                \
-    .info = {WEIRI_TRAITS(which, algo, CUDA, text, WEIRI_GPU_RANKS_MAX)}
-/* A row of a kernel, and of an algorithm that the host drives with copy engines. */
-#define KERNEL(which, algo, kernel, text)                                                          \
+/* A row of a kernel; of one that does not combine in rank order, and what does it then; and of an
+ * algorithm that the host drives with copy engines. */
+#define KERNEL(which, algo, kernel, text) ORDERED(which, algo, kernel, text, NULL)
+#define ORDERED(which, algo, kernel, text, instead)                                                \
     &(const weiri_algo)                                                                            \
     {                                                                                              \
-        GPU_INFO(which, algo, text), .run = weiri_cuda_run, .gpu = &(const weiri_gpu_algo)         \
+        .info = {WEIRI_TRAITS(which, algo, CUDA, text, WEIRI_GPU_RANKS_MAX), .in_order = instead}, \
+        .run = weiri_cuda_run, .gpu = &(const weiri_gpu_algo)                                      \
         {                                                                                          \
             weiri_gpu_##kernel##_kernel, weiri_gpu_##kernel##_shape, weiri_gpu_##kernel##_serves   \
         }                                                                                          \
@@ -26,7 +27,7 @@
 #define COPY_ENGINE(which, algo, function, text)                                                   \
     &(const weiri_algo)                                                                            \
     {                                                                                              \
-        GPU_INFO(which, algo, text), .run = function                                               \
+        .info = {WEIRI_TRAITS(which, algo, CUDA, text, WEIRI_GPU_RANKS_MAX)}, .run = function      \
     }
 #endif
 
@@ -75,6 +76,7 @@ const weiri_algo *const weiri_algo_table[] = {
     &weiri_net_broadcast_binomial_row,
     &weiri_net_broadcast_scatter_row,
     &weiri_net_reduce_rails_row,
+    &weiri_net_reduce_packet_row,
     &weiri_net_reduce_binomial_row,
     &weiri_net_alltoall_pairs_row,
     &weiri_net_alltoall_packet_row,
@@ -88,21 +90,22 @@ const weiri_algo *const weiri_algo_table[] = {
            "send the input to all as LL packets, reduce all inputs; one latency"),
     KERNEL(ALLREDUCE, "ll128_one", allreduce_ll128_one, "the same by LL128 lines"),
     KERNEL(ALLREDUCE, "ll128", ll128, "reduce a share, gather the shares, both by LL128 lines"),
-    KERNEL(ALLREDUCE, "ring", reduce_ring, "partial results, then results, around a ring of ranks"),
+    ORDERED(ALLREDUCE, "ring", reduce_ring, "partial results, then results, around a ring of ranks",
+            "push"),
     KERNEL(ALLREDUCE, "push", push, "store shares into staging buffers, reduce, store to all"),
     KERNEL(REDUCE_SCATTER, "packet", reduce_scatter_packet,
            "send each rank its block as LL packets"),
     KERNEL(REDUCE_SCATTER, "ll128", ll128, "the same by LL128 lines"),
-    KERNEL(REDUCE_SCATTER, "ring", reduce_ring, "partial results around a ring of ranks"),
+    ORDERED(REDUCE_SCATTER, "ring", reduce_ring, "partial results around a ring of ranks", "push"),
     KERNEL(REDUCE_SCATTER, "push", push, "store blocks into staging buffers, reduce there"),
     KERNEL(REDUCE_SCATTER, "direct", reduce_scatter_direct,
            "read and reduce one block of all inputs"),
     KERNEL(REDUCE, "packet", reduce_packet, "send the input to the root as LL packets"),
     KERNEL(REDUCE, "ll128", ll128, "reduce a share, send it to the root, by LL128 lines"),
-    KERNEL(REDUCE, "ll128_chain", reduce_ll128_chain,
-           "partial results from rank to rank, by LL128 lines"),
-    KERNEL(REDUCE, "chain", reduce_chain,
-           "partial results from rank to rank, through staging buffers"),
+    ORDERED(REDUCE, "ll128_chain", reduce_ll128_chain,
+            "partial results from rank to rank, by LL128 lines", "ll128"),
+    ORDERED(REDUCE, "chain", reduce_chain,
+            "partial results from rank to rank, through staging buffers", "push"),
     KERNEL(REDUCE, "push", push, "store shares into staging buffers, reduce, store at the root"),
     KERNEL(ALLGATHER, "packet", allgather_packet, "send the input to all as LL packets"),
     KERNEL(ALLGATHER, "ll128", allgather_ll128, "the same by LL128 lines"),

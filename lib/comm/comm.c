@@ -22,8 +22,9 @@
 #include <unistd.h>
 
 /* Exchanges the ranks' placements. Collective. */
-static weir_status comm_find_placements(weir_boot *boot, const weiri_address *monitor,
-                                        weiri_placement *placements, int *is_one_node)
+static weir_status comm_find_placements(weir_boot *boot, const weir_comm_config *own,
+                                        const weiri_address *monitor, weiri_placement *placements,
+                                        int *is_one_node)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
     placements[rank] = (weiri_placement){.host = weiri_host_id(),
@@ -31,13 +32,22 @@ static weir_status comm_find_placements(weir_boot *boot, const weiri_address *mo
                                          .kernel = weiri_kernel_id(),
                                          .pid = (int32_t)getpid(),
                                          .job_rank = weiri_recorder_job_rank(rank),
+                                         .invariant = own->invariant,
                                          .monitor = *monitor};
     weiri_host_own_cores(rank, placements[rank].cores);
     weir_status status = weir_boot_allgather(boot, placements, sizeof *placements);
     *is_one_node = 1;
     for (int i = 0; i < nranks && status == WEIR_OK; i++)
         *is_one_node &= placements[i].host == placements[0].host;
-    return status;
+    for (int i = 0; i < nranks && status == WEIR_OK; i++)
+        if (placements[i].invariant != own->invariant)
+            status =
+                weiri_fail(WEIR_ERR_MISMATCH,
+                           "invariant differs: it is %d on rank %d and %d on rank %d; give all "
+                           "ranks the same configuration and %s",
+                           own->invariant, rank, placements[i].invariant, i,
+                           weiri_env_name(WEIRI_ENV_INVARIANT));
+    return weir_boot_agree(boot, status);
 }
 
 /* config_status: whether own could be read. */
@@ -63,7 +73,7 @@ static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
     if (weir_boot_rank(boot) == 0)
         weiri_env_warn_unknown();
     weiri_monitor_prepare(&monitor);
-    status = comm_find_placements(boot, &monitor, placements, &is_one_node);
+    status = comm_find_placements(boot, own, &monitor, placements, &is_one_node);
     if (status == WEIR_OK && !is_one_node)
         status = weiri_internode_comm_create(boot, own, placements, comm);
     else if (status == WEIR_OK)
@@ -72,6 +82,16 @@ static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
     if (status == WEIR_OK)
         weiri_recorder_open(*comm, placements);
     free(placements);
+    return status;
+}
+
+static weir_status comm_read_invariant(weir_comm_config *own)
+{
+    long value = 0;
+    if (own->invariant < 0 || own->invariant > 1)
+        return weiri_fail(WEIR_ERR_INVALID, "invariant is %d; expected 0 or 1", own->invariant);
+    const weir_status status = weiri_env_long(WEIRI_ENV_INVARIANT, 0, 1, 0, &value);
+    own->invariant |= (int)value;
     return status;
 }
 
@@ -90,6 +110,8 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
     if (!boot || !comm)
         return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
     weir_status status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
+    if (status == WEIR_OK)
+        status = comm_read_invariant(&own);
     weiri_wait_guard guard = {create_has_ended, (void *)(uintptr_t)outer, own.timeout_ms};
     if (outer && outer->timeout_ms < guard.timeout_ms)
         guard.timeout_ms = outer->timeout_ms;

@@ -14,6 +14,11 @@ int weir_comm_nranks(const weir_comm *comm)
     return comm->nranks;
 }
 
+int weir_comm_is_invariant(const weir_comm *comm)
+{
+    return comm && comm->invariant;
+}
+
 int weir_comm_nnodes(const weir_comm *comm)
 {
     return comm->nnodes;

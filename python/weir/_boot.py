@@ -98,7 +98,7 @@ def _from_environment() -> _Boot:
 
 def init(mpi: Any = None, *, id: Optional[UniqueId] = None, rank: Optional[int] = None,
          size: Optional[int] = None, backend: str = "auto", device: Optional[int] = None,
-         timeout_ms: int = 0, scratch_bytes: int = 0) -> Communicator:
+         timeout_ms: int = 0, scratch_bytes: int = 0, invariant: bool = False) -> Communicator:
     """Creates the communicator of all ranks of a job. Collective; blocks until all ranks have joined.
 
     - mpi: an mpi4py communicator.
@@ -108,6 +108,8 @@ def init(mpi: Any = None, *, id: Optional[UniqueId] = None, rank: Optional[int] 
     - device: the CUDA device number; None: by local rank.
     - timeout_ms: the deadline of every wait; 0: WEIR_TIMEOUT_MS, else 30 s.
     - scratch_bytes: the library's memory per rank on the host; 0: the default.
+    - invariant: reductions have bits that depend only on the contributions and the number of ranks, not on size,
+      algorithm, memory or nodes (WEIR_INVARIANT=1 has the same effect).
 
     Without mpi and id, the variables of the launcher identify the job, as for `weir_boot_launcher_create` in C. A Slurm
     step of one task is a job of one rank. WEIR_LAUNCHER (torchrun, slurm, pmix, mpi) selects a launcher if the variables
@@ -116,7 +118,7 @@ def init(mpi: Any = None, *, id: Optional[UniqueId] = None, rank: Optional[int] 
     Raises InvalidError if arguments or environment do not identify the job, TimedOutError if ranks do not
     join, UnsupportedError if the backend cannot serve these ranks.
     """
-    config = _config(backend, device, timeout_ms, scratch_bytes)
+    config = _config(backend, device, timeout_ms, scratch_bytes, invariant)
     if id is not None or rank is not None or size is not None:
         if id is None or rank is None or size is None or mpi is not None:
             raise InvalidError("id, rank and size belong together, and exclude an MPI communicator")

@@ -44,14 +44,14 @@ def _op_number(op: Op) -> int:
         raise InvalidError(f"op {op!r}: expected one of {', '.join(OPS)}") from None
 
 
-def _config(backend: str, device: Optional[int], timeout_ms: int, scratch_bytes: int) -> Any:
+def _config(backend: str, device: Optional[int], timeout_ms: int, scratch_bytes: int, invariant: bool) -> Any:
     """Returns a weir_comm_config."""
     names = {"host": 0, "cuda": 1, "auto": 2}
     if backend not in names:
         raise InvalidError(f"backend '{backend}': expected host, cuda or auto")
     config = default_of("weir_comm_config")
     config.backend, config.timeout_ms, config.scratch_bytes = names[backend], timeout_ms, scratch_bytes
-    config.device = -1 if device is None else device
+    config.device, config.invariant = -1 if device is None else device, int(invariant)
     return config
 
 
@@ -109,6 +109,8 @@ class Communicator:
         """The number of ranks of this node."""
         self.nodes: int = lib.weir_comm_nnodes(handle)
         """The number of nodes."""
+        self.invariant = bool(lib.weir_comm_is_invariant(handle))
+        """Whether reductions have the same bits at every size (`weir.init`)."""
         self.backend: str = lib.weir_backend_name(lib.weir_comm_backend(handle)).decode()
         """Where arrays are: "host" or "cuda"."""
         self.device: int = lib.weir_comm_device(handle)
@@ -584,7 +586,7 @@ class Communicator:
         if found is None:
             from ._boot import pair_boot
             boot = pair_boot(self, peer)
-            config = _config(self.backend, self.device, 0, 0)
+            config = _config(self.backend, self.device, 0, 0, False)
             handle = ctypes.c_void_p()
 
             def body() -> None:
@@ -668,11 +670,11 @@ class Communicator:
               device: Optional[int] = None, timeout_ms: int = 0) -> Optional["Communicator"]:
         """Divides the ranks: those with the same color form a new communicator, ordered by key (default:
         this rank). Collective over all ranks; color None: joins none, returns None. backend and device None: as
-        this communicator. Either communicator may be destroyed first."""
+        this communicator, which also decides `invariant`. Either communicator may be destroyed first."""
         handle = self._live()
         if device is None and self.device >= 0:
             device = self.device
-        config = _config(backend or self.backend, device, timeout_ms, 0)
+        config = _config(backend or self.backend, device, timeout_ms, 0, self.invariant)
         created = ctypes.c_void_p()
 
         def body() -> None:

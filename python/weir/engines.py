@@ -59,7 +59,7 @@ class EngineCommunicator:
 
     def __init__(self, group: Any, device: Union[int, str, torch.device], max_size: int = 64 << 20,
                  **options: Any) -> None:
-        """options: those of weir.init, for example timeout_ms."""
+        """options: those of weir.init, for example timeout_ms, or invariant for the same bits at every batch size."""
         self.group, self.max_size, self.reason = group, max_size, ""
         self.device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
         self.available, self.disabled = False, True

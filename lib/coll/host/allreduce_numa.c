@@ -213,6 +213,6 @@ const weiri_algo weiri_host_allreduce_numa_row = {
     .info = {WEIRI_HOST_TRAITS(
                  ALLREDUCE, "numa",
                  "the same within each NUMA node, partial results between them; registered memory"),
-             .needs_mapped = 1},
+             .needs_mapped = 1, .in_order = "fused"},
     .run = allreduce_numa_run,
 };

@@ -90,8 +90,10 @@ static weir_status reduce_chain_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_reduce_chain_row = {
-    .info = {WEIRI_HOST_TRAITS(
-        REDUCE, "chain",
-        "partial results from rank to rank, through scratch memory; long unregistered memory")},
+    .info =
+        {WEIRI_HOST_TRAITS(
+             REDUCE, "chain",
+             "partial results from rank to rank, through scratch memory; long unregistered memory"),
+         .in_order = "packet2"},
     .run = reduce_chain_run,
 };

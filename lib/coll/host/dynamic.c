@@ -332,6 +332,7 @@ const weiri_algo weiri_host_allreduce_dynamic_row = {
 
 const weiri_algo weiri_host_reduce_dynamic_row = {
     .info = {WEIRI_HOST_TRAITS(REDUCE, "dynamic",
-                               "like packet2; faster ranks reduce more; long unregistered memory")},
+                               "like packet2; faster ranks reduce more; long unregistered memory"),
+             .in_order = "packet2"},
     .run = reduce_dynamic_run,
 };

@@ -60,7 +60,7 @@ static weir_status allreduce_doubling_run(weiri_coll *coll, const weiri_task *ta
 const weiri_algo weiri_net_allreduce_doubling_row = {
     .info = {WEIRI_NET_TRAITS(ALLREDUCE, "doubling",
                               "leaders by recursive doubling; small sizes, many nodes"),
-             .rounding = WEIR_ROUNDING_PER_NODE},
+             .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = allreduce_doubling_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -96,7 +96,7 @@ static weir_status allreduce_halving_run(weiri_coll *coll, const weiri_task *tas
 const weiri_algo weiri_net_allreduce_halving_row = {
     .info = {WEIRI_NET_TRAITS(ALLREDUCE, "halving",
                               "rails by recursive halving and doubling (Rabenseifner); many nodes"),
-             .rounding = WEIR_ROUNDING_PER_NODE},
+             .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = allreduce_halving_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -167,7 +167,7 @@ const weiri_algo weiri_net_allreduce_rails_row = {
         {WEIRI_NET_TRAITS(
              ALLREDUCE, "rails",
              "reduce-scatter in each node, exchange of partial results, allgather in each node"),
-         .rounding = WEIR_ROUNDING_PER_NODE},
+         .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = allreduce_rails_run,
     .gpu_phases_from = 128 << 10,
 };

@@ -100,6 +100,7 @@ static double two_phases(const terms *t)
     return 2 * (t->phase + (t->r > 1 ? t->bytes * t->c : 0));
 }
 
+/* Also of reduce: its root alone keeps the result. */
 static double allreduce_packet(const terms *t)
 {
     return 2 * t->phase + flood(t, t->n - 1, t->r * t->bytes) + t->n * t->r * t->bytes * t->c;
@@ -252,6 +253,7 @@ static const form forms[] = {
     {WEIR_COLL_BROADCAST, "rails", broadcast_rails},
     {WEIR_COLL_BROADCAST, "binomial", broadcast_binomial},
     {WEIR_COLL_BROADCAST, "scatter", broadcast_scatter},
+    {WEIR_COLL_REDUCE, "packet", allreduce_packet},
     {WEIR_COLL_REDUCE, "rails", reduce_rails},
     {WEIR_COLL_REDUCE, "binomial", reduce_binomial},
     {WEIR_COLL_ALLTOALL, "packet", alltoall_packet},

@@ -66,7 +66,7 @@ static weir_status reduce_binomial_run(weiri_coll *coll, const weiri_task *task)
 
 const weiri_algo weiri_net_reduce_binomial_row = {
     .info = {WEIRI_NET_TRAITS(REDUCE, "binomial", "a binomial tree of nodes; many nodes"),
-             .rounding = WEIR_ROUNDING_PER_NODE},
+             .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = reduce_binomial_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -55,7 +55,7 @@ static weir_status reduce_rails_run(weiri_coll *coll, const weiri_task *task)
 const weiri_algo weiri_net_reduce_rails_row = {
     .info = {WEIRI_NET_TRAITS(REDUCE, "rails",
                               "reduce in each node, the root combines the results"),
-             .rounding = WEIR_ROUNDING_PER_NODE},
+             .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = reduce_rails_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -117,7 +117,7 @@ static weir_status reduce_scatter_halving_run(weiri_coll *coll, const weiri_task
 const weiri_algo weiri_net_reduce_scatter_halving_row = {
     .info = {WEIRI_NET_TRAITS(REDUCE_SCATTER, "halving",
                               "leaders by recursive halving; small sizes, many nodes"),
-             .rounding = WEIR_ROUNDING_PER_NODE},
+             .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = reduce_scatter_halving_run,
     .gpu_phases_from = SIZE_MAX,
 };

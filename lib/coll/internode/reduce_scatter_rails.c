@@ -112,7 +112,7 @@ const weiri_algo weiri_net_reduce_scatter_rails_row = {
     .info = {WEIRI_NET_TRAITS(
                  REDUCE_SCATTER, "rails",
                  "reduce in each node for each rank of other nodes, send it the result"),
-             .rounding = WEIR_ROUNDING_PER_NODE},
+             .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = reduce_scatter_rails_run,
     .gpu_phases_from = 128 << 10,
 };

@@ -7,9 +7,9 @@
  * Contributions are sent unreduced, and each leader combines all of them in rank order; reductions
  * therefore have the same bits as on one node.
  *
- *   allreduce, allgather       a rank contributes its input, to all nodes
- *   reduce_scatter, alltoall   a rank contributes a block for each rank; a node receives those for
- *                              its own ranks
+ *   allreduce, reduce, allgather   a rank contributes its input, to all nodes
+ *   reduce_scatter, alltoall       a rank contributes a block for each rank; a node receives those
+ *                                  for its own ranks
  *
  * A message holds the contributions of the sending node's ranks in the order of their places.
  * A round takes one epoch of the host sub-communicator, in which the leader hears from every rank
@@ -187,6 +187,8 @@ static weir_status relay_fetch(relay *r)
     weir_status status = weiri_slot_await(host, slot, 0, total, r->x.phase);
     if (status != WEIR_OK)
         return status;
+    if (task->call->collective == WEIR_COLL_REDUCE && r->x.coll->rank != task->call->root)
+        return WEIR_OK;
     const char *result = weiri_slot_data(host, slot, host->epoch, total);
     if (r->blocks)
         result += (size_t)r->x.place * (total / (size_t)r->x.count);
@@ -220,6 +222,11 @@ static weir_status relay_run(weiri_coll *coll, const weiri_task *task)
     r.all = task->call->collective == WEIR_COLL_ALLGATHER ||
             task->call->collective == WEIR_COLL_ALLTOALL;
     size_t most = status == WEIR_OK ? round_bytes(&r) : 0;
+    if (status == WEIR_OK && !most && coll->comm->invariant && !r.all)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "%s between nodes of %d ranks has no algorithm for an invariant "
+                          "communicator: a message does not hold a word for each pair of ranks",
+                          weir_collective_name(task->call->collective), r.x.internode->most);
     if (status == WEIR_OK && !most)
         return r.all ? weiri_algo_fall_back(coll, task, &weiri_net_alltoall_pairs_row)
                      : weiri_algo_fall_back(coll, task, &weiri_net_reduce_scatter_rails_row);
@@ -232,6 +239,12 @@ static weir_status relay_run(weiri_coll *coll, const weiri_task *task)
 
 const weiri_algo weiri_net_allreduce_packet_row = {
     .info = {WEIRI_NET_TRAITS(ALLREDUCE, "packet", "one message between two nodes; small sizes")},
+    .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
+};
+
+const weiri_algo weiri_net_reduce_packet_row = {
+    .info = {WEIRI_NET_TRAITS(REDUCE, "packet", "one message between two nodes; in rank order")},
     .run = relay_run,
     .gpu_phases_from = SIZE_MAX,
 };

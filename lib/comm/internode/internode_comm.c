@@ -168,6 +168,7 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
     weiri_comm_count_nothing(made);
     made->rank = weir_boot_rank(boot);
     made->nranks = weir_boot_nranks(boot);
+    made->invariant = config->invariant;
     if (made->nranks > WEIRI_RANKS_MAX)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported",
                             made->nranks, WEIRI_RANKS_MAX);

@@ -326,11 +326,14 @@ typedef struct weir_comm_config {
     int timeout_ms;       /* deadline of every wait; 0: WEIR_TIMEOUT_MS, else 30000 */
     weir_backend backend; /* default: WEIR_BACKEND_AUTO. Equal on all ranks */
     int device;           /* cuda: this rank's CUDA device number; -1: chosen by local rank */
+    int invariant;        /* 1: reductions have bits that depend only on the contributions and the
+                             number of ranks (see the collectives); 0: WEIR_INVARIANT, else off.
+                             Equal on all ranks */
 } weir_comm_config;
 
 #define WEIR_COMM_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(weir_comm_config), 0, 0, WEIR_BACKEND_AUTO, -1                                      \
+        sizeof(weir_comm_config), 0, 0, WEIR_BACKEND_AUTO, -1, 0                                   \
     }
 
 /* Creates a communicator of all ranks of boot. Collective; all ranks get the same status. config
@@ -381,6 +384,8 @@ WEIR_API int weir_comm_nranks(const weir_comm *comm);
 /* Return the number of nodes, the number of ranks on this node, and this rank's index among
  * them. */
 WEIR_API int weir_comm_nnodes(const weir_comm *comm);
+/* Returns 1 if reductions have the same bits at every size: weir_comm_config.invariant. Local. */
+WEIR_API int weir_comm_is_invariant(const weir_comm *comm);
 WEIR_API int weir_comm_local_nranks(const weir_comm *comm);
 WEIR_API int weir_comm_local_rank(const weir_comm *comm);
 /* Returns the bootstrap that comm was created from; for a split communicator, a bootstrap
@@ -696,6 +701,10 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  *            in the order of their first ranks; the other algorithms between nodes except "packet"
  *            combine the nodes' results in an order that depends only on the number of nodes, the
  *            count and the root, and round after each.
+ * An invariant communicator (weir_comm_config.invariant) uses none of these: every element's bits
+ * depend only on the contributions to it and the number of ranks, not on the count, the element's
+ * place, the algorithm, the grid, the memory, the nodes, the root or the backend. Plans do not
+ * serve its calls, unless a call names one (weir_call.algo).
  *
  * Thread safety: one thread at a time per communicator.
  *
@@ -884,6 +893,9 @@ typedef struct weir_algo_info {
     int needs_mapped;         /* host: 1 if it is for memory that peers can map; calls on other
                                  memory fail or take another way, and the tuning table's rows
                                  "plain" may not name it */
+    const char *in_order;     /* reductions: the algorithm that an invariant communicator of more
+                                 than two ranks uses instead; NULL: this one combines contributions
+                                 in rank order and rounds once */
 } weir_algo_info;
 
 /* Returns the algorithm table of this build, and the number of its rows. */
