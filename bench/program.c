@@ -52,6 +52,8 @@ static void print_information(const program *p)
 /* An option takes precedence over its environment variable, which is all that the library reads. */
 static void export_options(const bench_options *options)
 {
+    if (options->invariant)
+        setenv("WEIR_INVARIANT", "1", 1);
     if (options->transport != WEIR_TRANSPORT_AUTO)
         setenv("WEIR_TRANSPORT", weir_transport_name((weir_transport)options->transport), 1);
 }

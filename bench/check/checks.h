@@ -42,7 +42,8 @@ int bench_compare_is_sampled(size_t bytes);
  * --determinism: whether an algorithm produces the same bits each time that it is given the same
  * data, and on every rank. Data of full precision shows a change in the order of combination; in
  * each repeat another rank arrives last. If weir/weir.h promises equal bits, different bits count
- * as wrong data; for other algorithms and for peers they are only reported.
+ * as wrong data; for other algorithms and for peers they are only reported. Reductions are also
+ * made of a few elements that repeat, in every message and place: see bench_embedded_try.
  */
 
 /* Repeats the trial's call with a candidate whose result was right. Adds the findings to
@@ -50,6 +51,15 @@ int bench_compare_is_sampled(size_t bytes);
  * meanwhile. Collective; agreed. */
 weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate,
                                   bench_result *result);
+/* Makes the trial's call with the same few elements as every other message, and adds the elements
+ * that became other bits than at another size or place, or by another algorithm that combines in
+ * rank order, to differing. An element's bits are then those of its contributions alone.
+ * Collective; agreed. */
+weir_status bench_embedded_try(bench_trial *trial, bench_candidate *candidate,
+                               const bench_result *result, weirv_result *differing);
+/* Whether weir promises that. Pure. */
+int bench_embedded_is_promised(const bench_trial *trial, bench_candidate *candidate,
+                               const bench_result *result);
 
 /*
  * Faults that --inject puts into a run of weir, to show that the checks catch them. When a call has

@@ -15,7 +15,8 @@ typedef struct repeats {
     bench_candidate *candidate;
     unsigned char *first; /* the output of the first repeat */
     size_t elements, width;
-    weirv_result by_repeat, by_rank; /* elements that differ from the first repeat, from rank 0 */
+    /* elements that differ from the first repeat, from rank 0, from messages of other sizes */
+    weirv_result by_repeat, by_rank, by_size;
 } repeats;
 
 /* 1 if the collective gives every rank the same result. */
@@ -141,12 +142,17 @@ static bench_determinism_row *find_findings(bench_determinism *found, const char
 static void describe_difference(const repeats *r, char *text, size_t bytes)
 {
     const bench_row *row = r->trial->row;
-    const weirv_result *found = r->by_repeat.wrong ? &r->by_repeat : &r->by_rank;
+    const weirv_result *found = r->by_repeat.wrong ? &r->by_repeat
+                                : r->by_rank.wrong ? &r->by_rank
+                                                   : &r->by_size;
     snprintf(text, bytes, "%s %s, %zu bytes, %s: rank %d, element %zu: got %s, %s %s",
              weir_dtype_name(row->dtype), bench_row_op_name(row), row->shape.bytes,
              r->trial->in_place ? "in place" : "out of place", found->first.rank,
              found->first.index, found->first.got,
-             r->by_repeat.wrong ? "in the first repeat" : "on rank 0", found->first.expected);
+             r->by_repeat.wrong ? "in the first repeat"
+             : r->by_rank.wrong ? "on rank 0"
+                                : "at another size or place",
+             found->first.expected);
 }
 
 static void add_to_check(const weirv_result *found, weirv_result *check)
@@ -158,7 +164,7 @@ static void add_to_check(const weirv_result *found, weirv_result *check)
     check->first = found->first;
 }
 
-static void record_findings(const repeats *r, bench_result *result)
+static void record_findings(repeats *r, bench_result *result)
 {
     bench_trial *trial = r->trial;
     bench_determinism *found = trial->determinism;
@@ -168,25 +174,31 @@ static void record_findings(const repeats *r, bench_result *result)
     int compares = has_common_result(trial->row->collective) && trial->job->nranks > 1 &&
                    trial->job->ngroups == 1; /* groups have other data */
     found->nranks = compares ? trial->job->nranks : 0;
+    found->embeds = weirv_is_reduction(trial->row->collective);
     result->determinism = (bench_determinism_outcome){.tried = 1,
                                                       .differing_repeats = r->by_repeat.wrong > 0,
-                                                      .differing_ranks = r->by_rank.wrong > 0};
-    if (r->by_repeat.wrong || r->by_rank.wrong)
+                                                      .differing_ranks = r->by_rank.wrong > 0,
+                                                      .differing_sizes = r->by_size.wrong > 0};
+    if (r->by_repeat.wrong || r->by_rank.wrong || r->by_size.wrong)
         describe_difference(r, first, sizeof first);
     if (row) {
         row->results++;
         row->differing_repeats += r->by_repeat.wrong > 0;
         row->differing_ranks += r->by_rank.wrong > 0;
+        row->differing_sizes += r->by_size.wrong > 0;
         if (!row->first[0])
             memcpy(row->first, first, sizeof first);
     }
-    if (!first[0] || !is_promised(r, result))
+    if (!bench_embedded_is_promised(trial, r->candidate, result))
+        r->by_size.wrong = 0;
+    if (!(r->by_repeat.wrong || r->by_rank.wrong || r->by_size.wrong) || !is_promised(r, result))
         return;
     bench_job_say(trial->job, "not the same bits: %s %s, %s", result->candidate, result->algo,
                   first);
     result->checked = 1;
     add_to_check(&r->by_repeat, &result->check);
     add_to_check(&r->by_rank, &result->check);
+    add_to_check(&r->by_size, &result->check);
 }
 
 weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate,
@@ -208,6 +220,8 @@ weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate
     trial->data.exact = 0;
     if (status == WEIR_OK)
         status = run_repeats(&r);
+    if (status == WEIR_OK && weirv_is_reduction(trial->row->collective))
+        status = bench_embedded_try(trial, candidate, result, &r.by_size);
     trial->data.exact = exact;
     free(r.first);
     if (status == WEIR_OK)

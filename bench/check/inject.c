@@ -185,6 +185,7 @@ static void change_output(bench_fault fault, const weirv_case *c, unsigned char 
         break;
     case BENCH_FAULT_UNSTABLE_BIT:
     case BENCH_FAULT_RANK_BIT:
+    case BENCH_FAULT_SIZE_BIT:
         out[at * width] ^= 1;
         break;
     case BENCH_FAULT_DROP_CHUNK:

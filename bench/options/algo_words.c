@@ -1,6 +1,8 @@
 /* The words of --algo, and the algorithms that --tune tries: see algo_words.h. */
 #include "bench/options/algo_words.h"
 
+#include "base/env.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -66,6 +68,15 @@ static void add_grids(words *w, const char *name)
     }
 }
 
+/* Whether these ranks' communicator refuses an algorithm because it is invariant: by --invariant,
+ * which has set the variable, or by the variable. */
+static int is_out_of_order(const weir_algo_info *row, int nranks)
+{
+    const char *invariant = weiri_env(WEIRI_ENV_INVARIANT);
+    return invariant && strcmp(invariant, "1") == 0 && row->in_order &&
+           (nranks > 2 || row->backend == WEIR_ALGO_INTERNODE);
+}
+
 /* Adds every algorithm of the collective; with tunes, each GPU algorithm with its grids too. */
 static void add_all(words *w, weir_collective collective, const char *backend, int nranks,
                     int tunes)
@@ -76,7 +87,8 @@ static void add_all(words *w, weir_collective collective, const char *backend, i
     for (size_t i = 0; i < count; i++) {
         const weir_algo_info *row = &table[i];
         if (row->collective != collective || nranks < row->min_ranks || nranks > row->max_ranks ||
-            strcmp(weir_algo_backend_name(row->backend), backend) != 0)
+            strcmp(weir_algo_backend_name(row->backend), backend) != 0 ||
+            is_out_of_order(row, nranks))
             continue;
         int engines = on_gpus && strcmp(row->name, "ce") == 0;
         add_algorithm(w, row->name, tunes && engines ? ENGINES_FROM_BYTES : 0, 0);

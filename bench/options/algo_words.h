@@ -17,7 +17,8 @@ typedef struct bench_algo_word {
 } bench_algo_word;
 
 /* Writes the words for a backend ("host", "cuda" or "net") and a number of ranks, and returns their
- * number; the table shows the first one. -1: there are more than BENCH_CANDIDATES_MAX. Pure. */
+ * number; the table shows the first one. -1: there are more than BENCH_CANDIDATES_MAX. Reads
+ * WEIR_INVARIANT, which excludes some. */
 int bench_algos_list(const bench_options *options, weir_collective collective, const char *backend,
                      int nranks, bench_algo_word *words);
 

@@ -11,6 +11,7 @@ static const char *const fault_names[BENCH_FAULT_COUNT] = {
     [BENCH_FAULT_BAD_ROUND] = "bad-round",       [BENCH_FAULT_SWAP_BYTES] = "swap-bytes",
     [BENCH_FAULT_LOSE_NAN] = "lose-nan",         [BENCH_FAULT_LOSE_SUBNORMAL] = "lose-subnormal",
     [BENCH_FAULT_UNSTABLE_BIT] = "unstable-bit", [BENCH_FAULT_RANK_BIT] = "rank-bit",
+    [BENCH_FAULT_SIZE_BIT] = "size-bit",
 };
 
 bench_fault bench_fault_parse(const char *name)
@@ -34,6 +35,7 @@ bench_fault_run bench_fault_planted_in(bench_fault fault)
         return BENCH_RUN_SPECIAL;
     case BENCH_FAULT_UNSTABLE_BIT:
     case BENCH_FAULT_RANK_BIT:
+    case BENCH_FAULT_SIZE_BIT:
         return BENCH_RUN_REPEATED;
     default:
         return BENCH_RUN_CHECKED;

@@ -23,6 +23,7 @@ typedef enum bench_fault {
     BENCH_FAULT_LOSE_SUBNORMAL,
     BENCH_FAULT_UNSTABLE_BIT,
     BENCH_FAULT_RANK_BIT,
+    BENCH_FAULT_SIZE_BIT,
     BENCH_FAULT_COUNT
 } bench_fault;
 

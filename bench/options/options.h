@@ -118,7 +118,8 @@ typedef struct bench_options {
     int blocking;        /* bench_blocking */
     int timeout_s;       /* 0: weir's default */
     int graph, cpu_time, timestamps, rank_time, registration, memory_report, unalign_elements;
-    int per_iteration, skip, cold, determinism, unproved, nthreads, ngpus, quiet, ignored;
+    int per_iteration, skip, cold, determinism, invariant, unproved, nthreads, ngpus, quiet,
+        ignored;
     int inject; /* bench_fault */
     int inject_timed;
     int inject_slow;      /* percent by which weir's timed operations are made slower; 0: not */

@@ -158,7 +158,11 @@ static const weiri_option rows[] = {
     {0, "determinism", NULL, &weiri_option_flags, AT(determinism), .flags = SAME,
      .manifest = "determinism",
      .help = "repeat each call 10 times on the same data, and report whether the bits are equal "
-             "in every repeat and on every rank"},
+             "in every repeat, on every rank and, of reductions, at every size"},
+    {0, "invariant", NULL, &weiri_option_flags, AT(invariant), .flags = SAME,
+     .manifest = "invariant",
+     .help = "reductions of weir have the same bits at every size, by every algorithm and in all "
+             "memory, as with WEIR_INVARIANT=1"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .manifest = "buffers",

@@ -110,6 +110,7 @@ static void put_determinism(weiri_json_writer *json, const bench_determinism *fo
         weiri_json_put_whole(json, "results", row->results);
         weiri_json_put_whole(json, "unlike_repeats", row->differing_repeats);
         weiri_json_put_whole(json, "unlike_ranks", row->differing_ranks);
+        weiri_json_put_whole(json, "unlike_sizes", row->differing_sizes);
         weiri_json_put_text(json, "first", row->first);
         weiri_json_close_object(json);
     }

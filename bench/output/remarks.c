@@ -164,6 +164,11 @@ static void write_determinism(const bench_determinism *found, const bench_determ
     else if (found->nranks)
         fprintf(out, "%s on %d rank%s", row->differing_repeats ? "; same bits" : " and",
                 found->nranks, weiri_s(found->nranks));
+    if (row->differing_sizes)
+        fprintf(out, "; other bits at other sizes or places in %ld of %ld result%s",
+                row->differing_sizes, row->results, weiri_s(row->results));
+    else if (found->embeds)
+        fprintf(out, "; the same at every size");
     fprintf(out, "%s%s\n", row->first[0] ? "; first in " : "", row->first);
 }
 

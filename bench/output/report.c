@@ -212,6 +212,7 @@ weir_status bench_report_close(bench_report *report)
         status = bench_manifest_write(report->run, report->infos, report->is_complete);
     free(report->infos);
     bench_matrix_close(&report->matrix);
+    bench_embedded_free(&report->determinism);
     status = status != WEIR_OK ? status : json;
     status = bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");
     weir_status output = bench_report_check_output(report);

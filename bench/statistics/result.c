@@ -43,7 +43,17 @@ const char *bench_determinism_name(const bench_determinism_outcome *outcome)
         return "off";
     if (outcome->differing_repeats)
         return outcome->differing_ranks ? "unlike-both" : "unlike-repeats";
-    return outcome->differing_ranks ? "unlike-ranks" : "same";
+    if (outcome->differing_ranks)
+        return "unlike-ranks";
+    return outcome->differing_sizes ? "unlike-sizes" : "same";
+}
+
+void bench_embedded_free(bench_determinism *found)
+{
+    for (bench_embedded *next; found->embedded; found->embedded = next) {
+        next = found->embedded->next;
+        free(found->embedded);
+    }
 }
 
 /* Bytes per time in GB/s (1e9). */

@@ -20,7 +20,7 @@ typedef enum bench_outcome { BENCH_OFF, BENCH_PASS, BENCH_FAIL } bench_outcome;
 
 /* What --determinism found for one result. */
 typedef struct bench_determinism_outcome {
-    int tried, differing_repeats, differing_ranks;
+    int tried, differing_repeats, differing_ranks, differing_sizes;
 } bench_determinism_outcome;
 
 /* What the writers show of a result; the report computes it once, when the row is complete. */
@@ -110,16 +110,32 @@ enum { BENCH_REPEATS = 10, BENCH_DETERMINISM_ROWS = 80 };
  * placements. */
 typedef struct bench_determinism_row {
     char name[64];
-    long results, differing_repeats, differing_ranks;
+    long results, differing_repeats, differing_ranks, differing_sizes;
     char first[256]; /* the first difference; empty: none */
 } bench_determinism_row;
+
+/* What the elements that every message has become; the same on every rank. */
+enum { BENCH_EMBEDDED_ELEMENTS = 61 };
+typedef struct bench_embedded_values {
+    unsigned char bits[BENCH_EMBEDDED_ELEMENTS][sizeof(uint64_t)], known[BENCH_EMBEDDED_ELEMENTS];
+} bench_embedded_values;
+
+typedef struct bench_embedded {
+    struct bench_embedded *next;
+    weir_dtype dtype;
+    weir_op op;
+    char group[64]; /* of algorithms that must agree */
+    bench_embedded_values values;
+} bench_embedded;
 
 /* The findings of --determinism in a run; the same on every rank. */
 typedef struct bench_determinism {
     int nranks; /* the ranks whose outputs were compared with rank 0's; 0: the outputs differ by
                    definition */
+    int embeds; /* 1: reductions, whose elements were compared at every size */
     int nrows;
     bench_determinism_row rows[BENCH_DETERMINISM_ROWS];
+    bench_embedded *embedded; /* bench_embedded_free */
 } bench_determinism;
 
 /* All that is wrong with the result, as the table, the CSV and the JSON count it: wrong elements,
@@ -146,8 +162,11 @@ const char *bench_row_oracle(const bench_row *row, const bench_result *result);
 /* "pass", "fail", or "off". Static. */
 const char *bench_outcome_name(bench_outcome outcome);
 /* "same"; "unlike-repeats" (bits differ from the first repeat), "unlike-ranks" (bits differ from
- * rank 0) or "unlike-both"; "off" if not tried. Static. */
+ * rank 0) or "unlike-both"; "unlike-sizes" if none of these, but an element has other bits at
+ * another size or place; "off" if not tried. Static. */
 const char *bench_determinism_name(const bench_determinism_outcome *outcome);
+/* Releases what a run has remembered of embedded elements. */
+void bench_embedded_free(bench_determinism *found);
 /* "sum"; "none" if the collective does not reduce. */
 const char *bench_row_op_name(const bench_row *row);
 /* Describes a result of a row: "weir packet, float sum, 64 bytes, in place". */

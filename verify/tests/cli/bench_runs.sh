@@ -286,16 +286,26 @@ check "WEIR_XPMEM has the values 0 and 1" $status
 # same_bits TYPE COUNT: so many algorithms of allreduce serve the type, each with the same bits every time.
 same_bits() {
     bench 3 allreduce -b 1000 -e 40000 -f 40 -n 4 -d "$1" --algo all --determinism --csv "$csv"
-    [ "$code" -eq 0 ] && [ "$(grep -c '^# Determinism .*: same bits in 10 repeats and on 3 ranks$' \
+    [ "$code" -eq 0 ] && [ "$(grep -c '^# Determinism .*: same bits in 10 repeats and on 3 ranks; the same at every size$' \
         "$scratch/out")" -eq "$2" ]
 }
 same_bits float "$(echo "$algos" | wc -l)"
 check "--determinism reports for each algorithm whether results are bitwise equal" $?
 same_bits half "$(echo "$algos" | grep -cv '^numa$')"
 check "of half, too, which numa leaves to fused" $?
+bench 3 reduce -b 1000 -e 40000 -f 40 -n 4 --algo all --determinism --invariant
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Determinism .*packet2: .*; the same at every size$' "$scratch/out" &&
+    ! grep -q 'chain\|dynamic' "$scratch/out" && status=0
+check "--invariant leaves out algorithms that combine in another order" $status
+WEIR_ALGO=chain bench 3 reduce -b 1000 -e 1000 -n 4 --invariant
+status=1
+[ "$code" -ne 0 ] && grep -q "reduce 'chain' does not combine contributions in rank order.*'packet2' does" \
+    "$scratch/out" && status=0
+check "--invariant refuses one that is named" $status
 bench 3 reduce -b 1000 -e 1000 -n 4 --peer mpi --determinism --csv "$csv"
 status=1
-[ "$code" -eq 0 ] && grep -q '^# Determinism  *: mpi:.*: same bits in 10 repeats$' "$scratch/out" &&
+[ "$code" -eq 0 ] && grep -q '^# Determinism  *: mpi:.*: same bits in 10 repeats; .*at .* size' "$scratch/out" &&
     status=0
 check "--determinism covers peers, and does not compare ranks where only one has the result" $status
 

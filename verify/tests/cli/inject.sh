@@ -73,6 +73,7 @@ diagnosis() {
     lose-nan) echo "special value (NaN), .*: got 0, expected nan: rank [0-9] holds" ;;
     unstable-bit) echo "not the same bits: weir .*: got .*, in the first repeat " ;;
     rank-bit) echo "not the same bits: weir .*: rank [0-9], .*: got .*, on rank 0 " ;;
+    size-bit) echo "not the same bits: weir .*: got .*, at another size or place " ;;
     lose-subnormal) echo "special value (subnormal), .*: got 0, expected [0-9.]*e-[0-9]*: rank" ;;
     esac
 }
@@ -81,7 +82,7 @@ diagnosis() {
 # the same result.
 fault_applies() {
     case $2 in
-    lose-*|unstable-bit) case $1 in *reduce*) return 0 ;; *) return 1 ;; esac ;;
+    lose-*|unstable-bit|size-bit) case $1 in *reduce*) return 0 ;; *) return 1 ;; esac ;;
     rank-bit) case $1 in allreduce|broadcast|allgather) return 0 ;; *) return 1 ;; esac ;;
     esac
 }
@@ -102,7 +103,7 @@ inject() {
         fault_applies "$1" "$fault" || continue
         expected=1
         [ "$fault" = skip-signal ] && expected=4
-        case $fault in unstable-bit|rank-bit) option=--determinism ;; *) option= ;; esac
+        case $fault in unstable-bit|rank-bit|size-bit) option=--determinism ;; *) option= ;; esac
         # alltoallv's uneven distribution gives two ranks a single block: nothing could be swapped.
         [ "$1$np" = alltoallv2 ] && option="$option --dist uniform"
         said=$scratch/$1.$fault
