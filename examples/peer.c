@@ -24,11 +24,10 @@ static int create(const weir_peer_job *job, void **state, char *why)
 {
     gathered *made = malloc(sizeof *made + (size_t)job->nranks * job->most_bytes[0]);
     strcpy(why, "no memory");
-    if (!made)
-        return -1;
-    made->job = job;
+    if (made)
+        made->job = job;
     *state = made;
-    return 0;
+    return made ? 0 : -1;
 }
 
 static const char *refuses(void *state, const weir_call *call)

@@ -4,10 +4,12 @@
  */
 #include "bench/candidate/candidate.h"
 
+#include "base/text.h"
 #include "bench/sizes/shape.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 weir_status bench_candidate_create(bench_job *job, const bench_candidate_ops *ops,
                                    size_t state_bytes, bench_candidate **candidate)
@@ -61,4 +63,14 @@ const void *bench_candidate_out(bench_candidate *self)
 const char *bench_candidate_forced(bench_candidate *self)
 {
     return self->forced;
+}
+
+void bench_candidate_keep_settings(bench_candidate *self, const char *settings)
+{
+    char *all = self->job->peer_settings;
+    const size_t used = strlen(all), room = sizeof self->job->peer_settings - used;
+    snprintf(self->settings, sizeof self->settings, "%s", settings);
+    weiri_text_escape(self->settings, sizeof self->settings);
+    if (*settings)
+        snprintf(all + used, room, " %s: %s;", self->name, self->settings);
 }

@@ -61,6 +61,7 @@ struct bench_candidate {
     char forced[32];    /* the algorithm that is forced: "push", or "packet:16x64" with blocks
                            and threads; empty: weir's selection */
     size_t least_bytes, most_bytes; /* the sizes that it is measured at; most_bytes 0: no limit */
+    double untimed_us;              /* time in run that is not the call's: a sum that only grows */
     const bench_operands *operands; /* the memory it works on; NULL: the buffers' operands */
     bench_job *job;
     const bench_operation *operation;
@@ -97,6 +98,13 @@ weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate
  * Collective; agreed. */
 weir_status bench_candidate_file_open(bench_job *job, const bench_buffers *buffers,
                                       const bench_peer *peer, bench_candidate **candidate);
+
+/* A peer in a Python file, on host memory. Collective; agreed; a failure is reported on standard
+ * error. */
+weir_status bench_candidate_python_open(bench_job *job, const bench_buffers *buffers,
+                                        const bench_peer *peer, bench_candidate **candidate);
+/* Keeps what a peer reports of its settings for the header and for its rows. Local. */
+void bench_candidate_keep_settings(bench_candidate *self, const char *settings);
 
 struct bench_vendor;
 /* 1 if this version of the library has the mode. Pure. */

@@ -10,7 +10,6 @@
 #include "bench/candidate/peer_process.h"
 
 #include "base/mpi_open.h"
-#include "base/text.h"
 #include "bench/job/cores.h"
 #include "bench/job/exchange.h"
 #include "bench/options/peers.h"
@@ -227,17 +226,6 @@ static void describe_job(bench_job *job, const bench_buffers *buffers, file_stat
                                  .allgather = rank_exchange};
 }
 
-/* For the header, and for the rows of the CSV. */
-static void keep_settings(bench_candidate *self, const char *settings)
-{
-    char *all = self->job->peer_settings;
-    const size_t used = strlen(all), room = sizeof self->job->peer_settings - used;
-    snprintf(self->settings, sizeof self->settings, "%s", settings);
-    weiri_text_escape(self->settings, sizeof self->settings);
-    if (*settings)
-        snprintf(all + used, room, " %s: %s;", self->name, self->settings);
-}
-
 /* Probes in the child, then creates there and here. Collective; a failure is in the state. */
 static void file_create(bench_candidate *self, const char *file)
 {
@@ -256,7 +244,7 @@ static void file_create(bench_candidate *self, const char *file)
     found.about.settings[sizeof found.about.settings - 1] = '\0';
     snprintf(self->name, sizeof self->name, "%.20s:%.20s%s%.20s", found.name, found.about.version,
              colon, state->mode);
-    keep_settings(self, found.about.settings);
+    bench_candidate_keep_settings(self, found.about.settings);
     self->has_threads = found.about.has_threads;
     if (self->has_threads)
         bench_cores_check(job, self->name);
@@ -291,14 +279,10 @@ weir_status bench_candidate_file_open(bench_job *job, const bench_buffers *buffe
         return status;
     }
     file_state *state = self->state;
-    const char *mode = bench_peer_mode(peer->text), *slash = strrchr(peer->text, '/');
-    const int length = (int)(strlen(peer->text) - (*mode ? strlen(mode) + 1 : 0));
-    snprintf(state->path, sizeof state->path, "%.*s", length, peer->text);
-    snprintf(state->mode, sizeof state->mode, "%s", mode);
-    const char *file = slash ? strrchr(state->path, '/') + 1 : state->path;
+    bench_peer_split(peer->path, state->path, sizeof state->path, state->mode, sizeof state->mode);
     describe_job(job, buffers, state);
     self->peer = 1;
-    file_create(self, file);
+    file_create(self, strrchr(state->path, '/') + 1);
     *candidate = self;
     return WEIR_OK;
 }

@@ -166,6 +166,9 @@ static weir_status add_peer(bench_job *job, const bench_options *options,
     case BENCH_PEER_FILE:
         status = bench_candidate_file_open(job, buffers, peer, made);
         break;
+    case BENCH_PEER_PYTHON:
+        status = bench_candidate_python_open(job, buffers, peer, made);
+        break;
     case BENCH_PEER_NCCL_EP:
     case BENCH_PEER_UNKNOWN:
         break;

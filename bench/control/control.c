@@ -51,7 +51,7 @@ static int check_peers(char *problem)
 {
     for (int i = 0; i < control_options.npeers; i++) {
         bench_peer *peer = &control_options.peers[i];
-        if (peer->kind == BENCH_PEER_FILE)
+        if (peer->kind == BENCH_PEER_FILE || peer->kind == BENCH_PEER_PYTHON)
             return bench_refuse(problem,
                                 "--peer %s: %s does not; only the benchmarks of "
                                 "collectives measure peers in files",

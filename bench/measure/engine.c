@@ -10,6 +10,12 @@ static double read_us(clockid_t clock)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
+/* The subject's untimed time so far. */
+static double untimed_us(const bench_subject *subject)
+{
+    return subject->untimed_us ? *subject->untimed_us : 0;
+}
+
 /* Prepares an iteration; the time since since_us is not timed. Returns the clock. */
 static double before_iteration(bench_subject *subject, double since_us)
 {
@@ -35,11 +41,11 @@ static weir_status loop_back_to_back(const bench_timing *timing, const bench_bar
     weir_status status = WEIR_OK;
     double after = read_us(CLOCK_MONOTONIC);
     for (int i = first; i < end; i++) {
-        double before = before_iteration(subject, after);
+        double before = before_iteration(subject, after) - untimed_us(subject);
         for (int k = 0; k < timing->aggregate && status == WEIR_OK; k++)
             status = subject->run(subject->context);
         after = read_us(CLOCK_MONOTONIC);
-        subject->wall_us[i] = (after - before) / timing->aggregate;
+        subject->wall_us[i] = (after - untimed_us(subject) - before) / timing->aggregate;
         after_iteration(subject, i, after);
     }
     return status;
@@ -54,6 +60,7 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_barrier
     weir_status status = WEIR_OK;
     for (int i = first; i < end; i++) {
         double after = 0, sum = 0, before = before_iteration(subject, read_us(CLOCK_MONOTONIC));
+        const double untimed = untimed_us(subject);
         for (int k = 0; k < timing->aggregate; k++) {
             if (status == WEIR_OK)
                 status = subject->run(subject->context);
@@ -69,7 +76,7 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_barrier
             sum = after - before;
             barrier->barrier(barrier->context);
         }
-        subject->wall_us[i] = sum / timing->aggregate;
+        subject->wall_us[i] = (sum - untimed_us(subject) + untimed) / timing->aggregate;
         after_iteration(subject, i, after);
     }
     return status;
@@ -84,6 +91,7 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_bar
     for (int i = first; i < end; i++) {
         double after = 0, sum = 0;
         before_iteration(subject, read_us(CLOCK_MONOTONIC));
+        const double untimed = untimed_us(subject);
         for (int k = 0; k < timing->aggregate; k++) {
             barrier->start(barrier->context);
             double before = read_us(CLOCK_MONOTONIC);
@@ -94,7 +102,7 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_bar
             after = read_us(CLOCK_MONOTONIC);
             sum += after - before;
         }
-        subject->wall_us[i] = sum / timing->aggregate;
+        subject->wall_us[i] = (sum - untimed_us(subject) + untimed) / timing->aggregate;
         after_iteration(subject, i, after);
     }
     return status;

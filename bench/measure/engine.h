@@ -67,6 +67,9 @@ typedef struct bench_subject {
     weir_status (*run)(void *context);
     /* For BENCH_BATCHES: runs so many operations; *us is this rank's time per operation. */
     weir_status (*run_batch)(void *context, int operations, double *us);
+    /* Time in run that is not the operation's, a sum that only grows; it is left out of wall_us.
+     * The caller's; NULL: none. */
+    const double *untimed_us;
     /* Result: this rank's time per operation, for each iteration, without barriers. The caller's
      * array of timing.iterations. */
     double *wall_us;

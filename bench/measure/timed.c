@@ -201,6 +201,7 @@ bench_subject bench_timed_subject(bench_timed *timed)
                            .end = timed_end_block,
                            .after = read_clocks,
                            .run = run_operation,
+                           .untimed_us = &timed->candidate->untimed_us,
                            .run_batch = run_batch};
 }
 

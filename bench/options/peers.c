@@ -31,14 +31,22 @@ const char *bench_peer_mode(const char *text)
     return colon ? colon + 1 : "";
 }
 
+void bench_peer_split(const char *text, char *path, size_t path_bytes, char *mode,
+                      size_t mode_bytes)
+{
+    const char *found = bench_peer_mode(text);
+    snprintf(path, path_bytes, "%.*s", (int)(strlen(text) - (*found ? strlen(found) + 1 : 0)),
+             text);
+    snprintf(mode, mode_bytes, "%s", found);
+}
+
 /* 1 if the file at the path, without its mode, names the symbol of weir/peer.h. It is not opened as
  * a library, because libraries may crash then. */
 static int peer_is_file(const char *text)
 {
     static const char symbol[] = "weir_peer_v1"; /* with its zero, as in a table of symbols */
-    const char *mode = bench_peer_mode(text);
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%.*s", (int)(strlen(text) - (*mode ? strlen(mode) + 1 : 0)), text);
+    char path[PATH_MAX], mode[2];
+    bench_peer_split(text, path, sizeof path, mode, sizeof mode);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat about;
     int is_file = 0;
@@ -59,6 +67,8 @@ bench_peer bench_peer_of(const char *text)
     for (int i = 0; i < ROWS; i++)
         if (strcmp(rows[i].word, text) == 0)
             return (bench_peer){text, NULL, rows[i].kind, rows[i].needs, rows[i].modes};
+    if (strncmp(text, "py:", 3) == 0 && text[3])
+        return (bench_peer){text, text + 3, BENCH_PEER_PYTHON, 0, 0};
     if (strchr(text, '/') && peer_is_file(text))
         return (bench_peer){text, text, BENCH_PEER_FILE, 0, 0};
     if (strchr(text, '/'))

@@ -142,7 +142,8 @@ static const weiri_option rows[] = {
     {0, "peer", BENCH_PEERS_ARGUMENT, &bench_option_peer, 0, .flags = SAME, .manifest = "peers",
      .help = "also measure this peer in the same run; repeatable. nccl, or a library by its "
              "path, in every mode that it has; nccl:default, nccl:symmetric or nccl:zero-cta in "
-             "one mode; PATH.so may also be a peer that implements weir/peer.h"},
+             "one mode; PATH.so may also be a peer that implements weir/peer.h, and py:PATH is one "
+             "in Python"},
     {0, "mode", "throughput|latency", &weiri_option_words, AT(mode), .initial = "throughput",
      .flags = SAME, .manifest = "mode",
      .help = "throughput: operations back to back; latency: ranks start each operation together, "

@@ -74,6 +74,7 @@ $(call obj,bench/replay/chakra.c) $(CHAKRA_OBJ): $(O)/chakra.pb-c.c
 $(HEALTH_OBJ) $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 $(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
 $(call obj,bench/health/models.c): bench/health/models.txt
+$(call obj,bench/candidate/candidate_python.c): bench/candidate/peer_python.py
 $(call obj,results/output/page.c): results/output/report.html results/output/report.css results/output/report.js
 # It refuses GPUs in a build with few kernels.
 $(O)/obj_cuda/lib/comm/gpu/gpu_device_cuda.o: EXTRA_CFLAGS := $(FEW_KERNELS)

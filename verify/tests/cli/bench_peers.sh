@@ -97,6 +97,30 @@ if command -v mpirun >/dev/null && long_part "ranks that mpirun binds"; then
     says "the remedy for a launcher's binding is named" 'mpirun --bind-to none, or with ci/mpirun'
 fi
 
+# A peer in Python.
+python=py:verify/tests/support/peer_sum.py
+python_peer() {
+    run ./bench_allreduce -g 2 -b 1K -e 2K -f 2 -n 5 -T 20 --peer "$python$1" --csv "$scratch/a.csv"
+}
+if command -v python3 >/dev/null; then
+    python_peer ""
+    ends "a peer in Python runs" 0
+    rows "a peer in Python is right and timed" pysum:3 pass 4
+    says "the header has its settings" 'pysum:3: PYSUM=1 (file);'
+    python_peer :crash
+    ends "a peer in Python that crashes does not end the run" 0
+    rows "a peer in Python has rows up to its crash" pysum:3:crash pass 2
+    says "the crash is named" 'crashes in allreduce of 512 elements (Aborted)'
+    python_peer :memory
+    says "an exception of a peer in Python is named" 'takes no part in float sum: MemoryError: it needs 1 TB'
+    python_peer :wrong
+    ends "wrong data of a peer in Python are an error" 1
+    run ./bench_allreduce -g 2 -b 1K -e 1K -n 5 -d int32 --peer $python
+    says "a type that a peer in Python lacks is named" 'it has only sums of float'
+    run ./bench_allreduce -g 2 -b 1K -e 1K -n 5 --peer py:none.py
+    says "a Python file that is not there is named" 'FileNotFoundError'
+fi
+
 # gloo, if its headers are installed.
 if [ -e /usr/include/gloo/allreduce.h ] && command -v "${CXX:-c++}" >/dev/null && long_part "gloo as a peer"; then
     check "examples/peer_gloo.cc builds" "$("${CXX:-c++}" -shared -fPIC -Ilib/include examples/peer_gloo.cc -lgloo -lpthread \

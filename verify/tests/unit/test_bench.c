@@ -846,6 +846,9 @@ TEST(peers_are_known_by_their_kind)
     assert_int_equal(bench_peer_of("nccl:").kind, BENCH_PEER_UNKNOWN);
     assert_string_equal(bench_peer_mode("./a:b/peer.so:deep:er"), "deep:er");
     assert_string_equal(bench_peer_mode("./a:b/peer.so"), "");
+    assert_int_equal(bench_peer_of("py:peer.py").kind, BENCH_PEER_PYTHON);
+    assert_string_equal(bench_peer_of("py:peer.py").path, "peer.py");
+    assert_int_equal(bench_peer_of("py:").kind, BENCH_PEER_UNKNOWN);
     assert_true(bench_peer_is_same(&mpi, &mpi));
     assert_true(bench_peer_is_same(&nccl, &mode));
     assert_false(bench_peer_is_same(&nccl, &path));

@@ -261,6 +261,32 @@ static weir_status pause_in_operation(void *context)
 }
 
 /* The clock at the end of an iteration lies between the operations before and after it. */
+static weir_status run_untimed(void *context)
+{
+    *(double *)context += 1e9; /* far more than the call takes */
+    return WEIR_OK;
+}
+
+/* Every loop leaves out what a subject counts as untimed. */
+TEST(untimed_time_is_left_out)
+{
+    const bench_isolation loops[] = {BENCH_BACK_TO_BACK, BENCH_BARRIER_OPERATION,
+                                     BENCH_BARRIER_ITERATION, BENCH_SYNCHRONISED};
+    char log[256] = "";
+    const bench_barrier barrier = scripted_barriers(log);
+    for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++) {
+        double untimed_us = 0, wall_us[2];
+        const bench_timing timing = {.iterations = 2, .aggregate = 2, .isolation = loops[i]};
+        bench_subject subject = {.context = &untimed_us,
+                                 .run = run_untimed,
+                                 .untimed_us = &untimed_us,
+                                 .wall_us = wall_us};
+        assert_int_equal(bench_engine_run(&timing, &barrier, &subject, 1), WEIR_OK);
+        for (int k = 0; k < 2; k++)
+            assert_true(wall_us[k] < -0.9e9 && wall_us[k] > -1.1e9);
+    }
+}
+
 TEST(the_end_of_every_iteration_is_recorded)
 {
     static const bench_isolation kinds[] = {BENCH_BACK_TO_BACK, BENCH_BARRIER_OPERATION,
