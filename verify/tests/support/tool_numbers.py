@@ -11,8 +11,10 @@ Ends with 1 and a message if a number differs.
 import collections
 import json
 import math
+import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import xml.dom.minidom
@@ -233,6 +235,19 @@ def check_text(text, data):
     same("verdict", text.splitlines()[-1], f"PASS: {len(judged)} checks")
 
 
+def check_facts(data):
+    """What the checks of the node show and expect, as the system has it."""
+    found = {one["id"]: one for one in data["checks"]}
+    gib, limit = 1 << 30, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    same("node.memory", found["node.memory"]["value"], os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE") / gib)
+    same("node.files", found["node.files"]["value"], 1e9 if limit == resource.RLIM_INFINITY else limit)
+    ranks = found["gpus"]["value"] or found["node.cores"]["value"]
+    same("node.shm: 64 MiB for each rank", found["node.shm"]["expected"], ranks * 64 * UNITS["MiB"] / gib)
+    shm = os.statvfs("/dev/shm")
+    if abs(found["node.shm"]["value"] - shm.f_bavail * shm.f_frsize / gib) > 1:
+        sys.exit(f"node.shm: shown {found['node.shm']['value']} GiB")
+
+
 def check_metrics(text, data):
     """Prometheus' format: values, and the units that the names of metrics promise."""
     found = {name: float(value) for name, value in re.findall(r"^(weir_\S+) (\S+)$", text, re.M)}
@@ -265,6 +280,7 @@ def check(text, report, metrics, markdown, junit, ctrf):
     """All forms of one report."""
     text, data = pathlib.Path(text).read_text(), json.loads(pathlib.Path(report).read_text())
     check_text(text, data)
+    check_facts(data)
     end = check_metrics(pathlib.Path(metrics).read_text(), data)
     rows = {words[0].strip(): " ".join(words[1:3]).split() for words in
             (line.strip("| ").replace("&gt;", ">").replace("&lt;", "<").split("|")

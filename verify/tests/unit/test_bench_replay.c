@@ -398,6 +398,23 @@ TEST(the_end_of_a_killed_job_is_left_out_with_a_note)
     replay_trace_free(trace);
 }
 
+/* Of two receives, the one whose sender did not get to it ends its rank, and only that. */
+TEST(a_receive_without_its_send_ends_its_rank_alone)
+{
+    const char job[] = "comm w 0-2\ncomm p 0,2\n- r0 w barrier\n- r1 w barrier\n- r2 w barrier\n"
+                       "- r0 w send f32 1 to=1\n- r1 w recv f32 1 from=0\n"
+                       "- r0 p barrier\n- r2 p barrier\n- r2 w recv f32 1 from=1\n- r1 w se";
+    char text[256];
+    replay_trace *trace = NULL;
+    replay_schedule *schedule = NULL;
+    match(job, &trace, &schedule);
+    assert_string_equal(steps_of(schedule, 0, text), "barrier exchange2:1 barrier ");
+    assert_string_equal(steps_of(schedule, 1, text), "barrier exchange2:1 ");
+    assert_string_equal(steps_of(schedule, 2, text), "barrier barrier ");
+    replay_schedule_free(schedule);
+    replay_trace_free(trace);
+}
+
 TEST(splits_that_receivers_do_not_know_come_from_the_senders)
 {
     replay_trace *trace = NULL;

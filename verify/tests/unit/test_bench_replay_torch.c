@@ -120,6 +120,18 @@ TEST(calls_are_in_order_of_time)
     replay_trace_free(trace);
 }
 
+TEST(times_may_begin_at_zero)
+{
+    replay_trace *trace = read_text(
+        "trace.json",
+        "{\"schemaVersion\": 1, \"distributedInfo\": {\"rank\": 0}, \"traceEvents\": [\n" EVENT(
+            "0", CALL("allreduce", "Float", "1", "1", ONE))
+            EVENT("5", CALL("allreduce", "Float", "2", "2", ONE)) TAIL);
+    const replay_call *calls = trace->ranks[0].calls;
+    assert_true(calls[0].start_s == 0 && fabs(calls[1].start_s - 5e-6) < 1e-12);
+    replay_trace_free(trace);
+}
+
 TEST(clocks_that_jump_and_unknown_versions_are_noted)
 {
     replay_trace *trace = read_text(
