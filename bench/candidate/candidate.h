@@ -65,8 +65,9 @@ struct bench_candidate {
     const bench_operands *operands; /* the memory it works on; NULL: the buffers' operands */
     bench_job *job;
     const bench_operation *operation;
-    const char *plan_file; /* of a plan; else NULL */
-    void *state;           /* the implementation's */
+    struct bench_rivals *rivals; /* that run while it is timed; NULL: none */
+    const char *plan_file;       /* of a plan; else NULL */
+    void *state;                 /* the implementation's */
 };
 
 /* Creates a candidate with a zeroed state of so many bytes. bench_candidate_free frees both; it
@@ -87,6 +88,9 @@ const char *bench_candidate_forced(bench_candidate *self);
 
 /* weir; forced to an algorithm (31 characters at most) unless algo is "auto". Local. */
 weir_status bench_candidate_weir_open(bench_job *job, const char *algo,
+                                      bench_candidate **candidate);
+/* weir's selection while the calls of --with run. Collective; agreed; a failure is reported. */
+weir_status bench_candidate_with_open(bench_job *job, const bench_options *options,
                                       bench_candidate **candidate);
 /* An algorithm object, which the candidate owns on success; name as in bench_algo_word. Local. */
 weir_status bench_candidate_algo_open(bench_job *job, weir_algo *algo, const char *name,

@@ -185,6 +185,10 @@ weir_status bench_candidates_open(bench_job *job, const bench_options *options,
     candidates->tuner = (bench_nccl_tuner){0};
     weir_status status = add_weir(job, options, collective, candidates);
     status = bench_job_agree(job, status, "candidates");
+    if (status == WEIR_OK && options->nrivals && candidates->count < BENCH_CANDIDATES_MAX) {
+        status = bench_candidate_with_open(job, options, &candidates->list[candidates->count]);
+        candidates->count += status == WEIR_OK;
+    }
     for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
         if (candidates->count == BENCH_CANDIDATES_MAX)
             break;

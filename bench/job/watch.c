@@ -55,6 +55,27 @@ void bench_watch_failed(bench_watch *watch, const char *text)
     atomic_store(&watch->failure, text);
 }
 
+void bench_watch_other(bench_watch *watch, weir_comm *comm)
+{
+    enum { MOST = sizeof watch->others / sizeof *watch->others };
+    if (!comm)
+        watch->nothers = 0;
+    else if (watch->nothers < MOST)
+        watch->others[watch->nothers++] = comm;
+}
+
+/* What ranks do on communicators that compete with the one that failed. */
+static void report_others(const bench_watch *watch, const weir_comm *failed)
+{
+    for (int i = 0; i <= watch->nothers && watch->nothers; i++) {
+        weir_comm *comm = i < watch->nothers ? watch->others[i] : watch->comm;
+        if (!comm || comm == failed)
+            continue;
+        weir_comm_abort(comm);
+        weir_comm_report_once(comm, STDERR_FILENO);
+    }
+}
+
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
     const char *failure = atomic_load(&watch->failure);
@@ -65,6 +86,7 @@ _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, co
     if (comm) {
         weir_comm_abort(comm);
         weir_comm_report_once(comm, STDERR_FILENO);
+        report_others(watch, comm);
         _exit(EXIT_DEADLINE);
     }
     atomic_store(&watch_gives_up, 1);

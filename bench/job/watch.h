@@ -26,8 +26,10 @@ typedef struct bench_watch {
     atomic_uint_fast64_t ticks;      /* how often the thread has looked */
     atomic_uint_fast64_t stopped_ms; /* of a long stop of the process; 0: there was none */
     _Atomic(const char *) phase;
-    pthread_mutex_t mutex;         /* protects comm */
-    weir_comm *comm;               /* NULL before it is created and after it is destroyed */
+    pthread_mutex_t mutex; /* protects comm */
+    weir_comm *comm;       /* NULL before it is created and after it is destroyed */
+    weir_comm *others[8];  /* whose ranks a report shows too */
+    int nothers;
     _Atomic(const char *) failure; /* of this rank, which the others may not know; NULL: none */
 } bench_watch;
 
@@ -41,6 +43,8 @@ void bench_watch_end(bench_watch *watch);
 /* Sets the communicator whose peers are checked; NULL for none. It must stay valid until this is
  * called again. Local. */
 void bench_watch_comm(bench_watch *watch, weir_comm *comm);
+/* Adds a communicator whose calls a report shows as well; NULL removes all. Local. */
+void bench_watch_other(bench_watch *watch, weir_comm *comm);
 /* Says that all ranks end by agreement, after an error or with the work done: if the launcher then
  * terminates the job, no rank is lost. Local. */
 void bench_watch_agree_end(bench_watch *watch);

@@ -1,6 +1,7 @@
 /* The times of all ranks become results on rank 0: see point.h. */
 #include "bench/measure/point.h"
 
+#include "bench/candidate/rivals.h"
 #include "bench/job/exchange.h"
 
 #include <stdlib.h>
@@ -202,6 +203,8 @@ weir_status bench_collect(bench_trial *trial)
         bench_result *result = &results[trial->series->members[i]];
         if (!bench_result_failed(result))
             status = collect_member(trial, trial->series, i, result);
+        if (status == WEIR_OK && result->nrivals)
+            status = bench_rivals_collect(trial->job, result);
     }
     return status;
 }

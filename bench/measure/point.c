@@ -83,6 +83,12 @@ static weir_status prepare_data(bench_trial *trial)
     return status;
 }
 
+static void forget_probe(bench_result *result)
+{
+    bench_clocks_clear(&result->clocks);
+    bench_result_clear_rivals(result);
+}
+
 /* Selects what is timed, and how often: the first round finds the number of iterations.
  * Collective; agreed. */
 static weir_status begin_round(bench_trial *trial, const bench_barrier *barrier, timed_round *round)
@@ -110,7 +116,7 @@ static weir_status begin_round(bench_trial *trial, const bench_barrier *barrier,
     if (trial->round == 0) {
         status = bench_iterations_plan(trial, barrier, round->subjects, round->count);
         for (int i = 0; i < round->count; i++)
-            bench_clocks_clear(&round->timed[i].result->clocks); /* the readings of the probe */
+            forget_probe(round->timed[i].result);
     }
     round->iterations = bench_series_next_iterations(series);
     return status == WEIR_OK ? place_times(trial, round) : status;
@@ -146,6 +152,8 @@ static void keep_round(bench_series *series, const timed_round *round)
 /* Takes over what the checks of timed iterations found. Collective; agreed. */
 static weir_status end_round(bench_trial *trial, timed_round *round, weir_status status)
 {
+    for (int i = 0; i < round->count && status == WEIR_OK; i++)
+        status = round->timed[i].rivals;
     for (int i = 0; i < round->count && status == WEIR_OK; i++)
         status = bench_samples_collect(&round->timed[i].samples, round->timed[i].result);
     if (round->count)

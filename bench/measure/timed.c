@@ -1,6 +1,7 @@
 /* The engine's callbacks: see timed.h. */
 #include "bench/measure/timed.h"
 
+#include "bench/candidate/rivals.h"
 #include "bench/check/checks.h"
 #include "bench/gpu/clocks.h"
 #include "bench/job/exchange.h"
@@ -53,6 +54,8 @@ static weir_status timed_begin_block(void *context)
     if (status == WEIR_OK && timed->trial->options->batched)
         status = bench_batch_open(&timed->batches, timed->trial, timed->candidate,
                                   timed->trial->series->batch, timed->trial->options->graph > 0);
+    if (status == WEIR_OK && timed->candidate->rivals)
+        bench_rivals_start(timed->candidate->rivals);
     return status;
 }
 
@@ -155,10 +158,12 @@ static void timed_end_block(void *context)
     bench_batch_close(&timed->batches);
 }
 
-/* Reads the GPU's state after a block. */
+/* Reads the GPU's state after a block, and stops what competes. */
 static void read_clocks(void *context)
 {
     bench_timed *timed = context;
+    if (timed->candidate->rivals)
+        timed->rivals = bench_rivals_stop(timed->candidate->rivals, timed->result);
     bench_reading reading;
     if (bench_nvml_read(timed->trial->job->nvml, &reading) == 0)
         bench_clocks_add(&timed->result->clocks, &reading);

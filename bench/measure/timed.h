@@ -46,6 +46,7 @@ typedef struct bench_timed {
     bench_candidate *candidate;
     bench_result *result;
     int member;          /* index in the series */
+    weir_status rivals;  /* of what competed in the last block; agreed */
     uint64_t operations; /* of the current block, warm-ups included */
     uint64_t iterations; /* timed iterations of the round */
     bench_slowness slowness;

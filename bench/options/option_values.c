@@ -121,6 +121,72 @@ static void peer_put(const weiri_option *option, const void *settings, weiri_jso
 
 const weiri_option_type bench_option_peer = {peer_read, peer_write, peer_put};
 
+/* ---------------------------------------------------------------------- --with */
+
+/* Collectives that every rank calls with one count. */
+static int with_find(const char *word, size_t length, weir_collective *collective)
+{
+    for (int i = 0; i < WEIR_COLL_ALLTOALLV; i++) {
+        const char *name = weir_collective_name((weir_collective)i);
+        if (strlen(name) == length && strncmp(name, word, length) == 0) {
+            *collective = (weir_collective)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+/* "alltoall 16M group=mod:2" */
+static int with_take(const char *text, bench_with *with)
+{
+    static const char group[] = "group=";
+    char size[24] = "";
+    const size_t length = strcspn(text, " ");
+    const char *at = text + length + strspn(text + length, " ");
+    const size_t digits = strcspn(at, " ");
+    *with = (bench_with){.text = text};
+    if (with_find(text, length, &with->collective) != 0 || digits >= sizeof size)
+        return -1;
+    memcpy(size, at, digits);
+    at += digits + strspn(at + digits, " ");
+    if (weiri_bytes_read(size, &with->bytes) != 0 || with->bytes == 0)
+        return -1;
+    if (strncmp(at, group, sizeof group - 1) == 0)
+        return bench_split_read(at + sizeof group - 1, &with->split);
+    return *at ? -1 : 0;
+}
+
+static int with_read(const weiri_option *option, const char *text, void *settings, char *expected)
+{
+    bench_options *options = options_of(option, settings);
+    if (options->nrivals == BENCH_WITH_MAX ||
+        with_take(text, &options->rivals[options->nrivals]) != 0)
+        return weiri_expect(expected,
+                            "at most %d times a collective, a size, and group=RULE if wanted "
+                            "(see --split), such as \"alltoall 16M group=mod:2\"",
+                            BENCH_WITH_MAX);
+    options->nrivals++;
+    return 0;
+}
+
+static void with_write(const weiri_option *option, const void *settings, FILE *to)
+{
+    const bench_options *options = options_at(option, settings);
+    for (int i = 0; i < options->nrivals; i++)
+        fprintf(to, "%s%s", i ? " --with " : "", options->rivals[i].text);
+}
+
+static void with_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
+{
+    const bench_options *options = options_at(option, settings);
+    weiri_json_put_list(json, option->manifest);
+    for (int i = 0; i < options->nrivals; i++)
+        weiri_json_add_text(json, options->rivals[i].text);
+    weiri_json_close_list(json);
+}
+
+const weiri_option_type bench_option_with = {with_read, with_write, with_put};
+
 /* --------------------------------------------------------------------- floor */
 
 int bench_floor_read(const char *text, bench_options *options, char *expected)

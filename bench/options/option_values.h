@@ -13,6 +13,8 @@ extern const weiri_option_type bench_option_dtype, bench_option_op, bench_option
 /* bench_options: --peer adds a peer to `peers`. --inject sets `inject` and what belongs to it, or
  * the action that lists faults. */
 extern const weiri_option_type bench_option_peer, bench_option_inject;
+/* bench_options: --with adds a competing call to `rivals`. */
+extern const weiri_option_type bench_option_with;
 
 /* Returns the bench_buffers_word of a word of --buffers; -1 if it is none. Pure. */
 int bench_buffers_find(const char *text);

@@ -90,6 +90,15 @@ enum {
     BENCH_PEER_NEEDS_GPU = 2, /* a build with CUDA */
 };
 
+/* One --with: a call that competes with the measured one. */
+enum { BENCH_WITH_MAX = 4 };
+typedef struct bench_with {
+    const char *text;
+    weir_collective collective;
+    size_t bytes;
+    bench_split split;
+} bench_with;
+
 /* One --peer. */
 typedef struct bench_peer {
     const char *text; /* as the user wrote it */
@@ -136,6 +145,8 @@ typedef struct bench_options {
     size_t seed;
     bench_peer peers[BENCH_PEERS_MAX];
     int npeers;
+    bench_with rivals[BENCH_WITH_MAX];
+    int nrivals;
 } bench_options;
 
 /* All functions are pure. */

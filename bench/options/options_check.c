@@ -207,6 +207,16 @@ static int check_split(const bench_options *options, char *problem)
     return 0;
 }
 
+/* Competing calls need a second stream on GPUs, which the programs do not have. */
+static int check_with(const bench_options *options, char *problem)
+{
+    if (options->nrivals && options->backend != BENCH_BACKEND_HOST)
+        return bench_refuse(problem, "--with: it is for host memory: give --backend host");
+    if (options->nrivals && (options->tune_path || options->plan || options->cold))
+        return bench_refuse(problem, "--with: leave --tune, --plan and --cold out");
+    return 0;
+}
+
 /* No two output files may have the same name. */
 static int check_outputs(const bench_options *options, char *problem)
 {
@@ -280,7 +290,8 @@ weir_status bench_options_check(bench_options *options, weir_collective collecti
         check_verification(options, problem) || check_algo(options, collective, problem) ||
         check_build(options, problem) || check_peers(options, problem) ||
         check_nccl(options, collective, problem) || check_files(options, collective, problem) ||
-        check_outputs(options, problem) || check_split(options, problem))
+        check_outputs(options, problem) || check_split(options, problem) ||
+        check_with(options, problem))
         return WEIR_ERR_INVALID;
     return WEIR_OK;
 }

@@ -144,6 +144,10 @@ static const weiri_option rows[] = {
              "path, in every mode that it has; nccl:default, nccl:symmetric or nccl:zero-cta in "
              "one mode; PATH.so may also be a peer that implements weir/peer.h, and py:PATH is one "
              "in Python"},
+    {0, "with", "CALL", &bench_option_with, 0, .flags = SAME, .manifest = "with",
+     .help = "also measure weir while another call runs, on host memory, and how much longer both "
+             "take: a collective, a size, and group=RULE if wanted (as for --split), such as "
+             "\"alltoall 16M group=mod:2\"; repeatable"},
     {0, "mode", "throughput|latency", &weiri_option_words, AT(mode), .initial = "throughput",
      .flags = SAME, .manifest = "mode",
      .help = "throughput: operations back to back; latency: ranks start each operation together, "

@@ -72,12 +72,29 @@ static void write_remarks(FILE *out, const bench_run *run, const bench_rank_info
     }
 }
 
+/* How much longer each competing call takes. */
+static void write_rivals(FILE *out, const bench_row *row, int placement, const bench_result *result)
+{
+    for (int i = 0; i < result->nrivals; i++) {
+        const bench_rival_times *times = &result->rivals[i];
+        write_subject(out, row, placement, result);
+        if (times->count[BENCH_RIVAL_TOGETHER])
+            fprintf(out, "%s alone %.2f us, together %.2f us: %.2fx [%.2f, %.2f]\n", times->text,
+                    times->stats[BENCH_RIVAL_ALONE].median,
+                    times->stats[BENCH_RIVAL_TOGETHER].median, times->ratio.ratio, times->ratio.low,
+                    times->ratio.high);
+        else
+            fprintf(out, "%s did not end a call meanwhile; raise -n\n", times->text);
+    }
+}
+
 void bench_remarks_row(FILE *out, const bench_run *run, const bench_rank_info *infos,
                        const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++)
         for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
+            write_rivals(out, row, placement, result);
             if (result->figures.is_usable)
                 write_remarks(out, run, infos, row, placement, result);
         }

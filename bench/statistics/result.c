@@ -145,6 +145,16 @@ void bench_row_describe(const bench_row *row, int placement, const bench_result 
              placement == BENCH_IN_PLACE ? "in place" : "out of place");
 }
 
+void bench_result_clear_rivals(bench_result *result)
+{
+    for (int i = 0; i < result->nrivals; i++)
+        for (int kind = 0; kind < BENCH_RIVAL_KINDS; kind++)
+            free(result->rivals[i].us[kind]);
+    free(result->rivals);
+    result->rivals = NULL;
+    result->nrivals = 0;
+}
+
 void bench_row_clear(bench_row *row)
 {
     for (int placement = 0; placement < BENCH_PLACEMENTS; placement++)
@@ -152,6 +162,7 @@ void bench_row_clear(bench_row *row)
             free(row->results[placement][i].slowest_us);
             free(row->results[placement][i].all_us);
             free(row->results[placement][i].groups);
+            bench_result_clear_rivals(&row->results[placement][i]);
         }
     memset(row->results, 0, sizeof row->results);
     memset(row->cost, 0, sizeof row->cost);

@@ -42,6 +42,18 @@ typedef struct bench_group_result {
     unsigned long long wrong; /* all that is wrong on its ranks */
 } bench_group_result;
 
+/* The times of a competing call (--with): this rank's; once collected, on rank 0 the slowest
+ * rank's. */
+enum { BENCH_RIVAL_ALONE, BENCH_RIVAL_TOGETHER, BENCH_RIVAL_KINDS };
+typedef struct bench_rival_times {
+    const char *text;
+    double *us[BENCH_RIVAL_KINDS]; /* owned */
+    int count[BENCH_RIVAL_KINDS];
+    int blocks, ends[BENCH_RIVAL_KINDS][BENCH_ROUNDS_MAX]; /* as the rounds of bench_sequence */
+    bench_stats stats[BENCH_RIVAL_KINDS];
+    bench_ratio ratio; /* together divided by alone */
+} bench_rival_times;
+
 /* One candidate at one size in one placement. */
 typedef struct bench_result {
     const char *candidate, *transport; /* in the candidate's storage */
@@ -76,7 +88,9 @@ typedef struct bench_result {
     double *all_us;             /* nranks x iterations, row r is rank r's; owned */
     uint64_t own_wrong;         /* all that is wrong on this rank */
     bench_group_result *groups; /* one for each group; NULL: there is one group; owned */
-    bench_figures figures;      /* on rank 0, while the row is reported */
+    bench_rival_times *rivals;  /* nrivals; owned */
+    int nrivals;
+    bench_figures figures; /* on rank 0, while the row is reported */
 } bench_result;
 
 /* Wall time of rank 0 in seconds. Timing: blocks of iterations of all candidates with their
@@ -172,6 +186,8 @@ const char *bench_row_op_name(const bench_row *row);
 /* Describes a result of a row: "weir packet, float sum, 64 bytes, in place". */
 void bench_row_describe(const bench_row *row, int placement, const bench_result *result, char *text,
                         size_t bytes);
+/* Forgets the times of competing calls. */
+void bench_result_clear_rivals(bench_result *result);
 /* Frees what the results own. */
 void bench_row_clear(bench_row *row);
 

@@ -1,0 +1,342 @@
+/* Competing calls: see rivals.h. */
+#include "bench/candidate/rivals.h"
+
+#include "bench/job/exchange.h"
+#include "bench/options/faults.h"
+#include "bench/sizes/shape.h"
+#include "bench/statistics/bootstrap.h"
+#include "verify/verify.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Iterations that a block keeps; those alone are fewer, as their times vary less. */
+enum { KEPT = 4096, ALONE_LEAST = 5, ALONE_MOST = 100 };
+
+typedef struct rival {
+    bench_job *job;
+    const bench_with *with;
+    weir_comm *comm;
+    weir_mem *in, *out;
+    weir_call call;
+    weirv_case data;
+    pthread_t thread;
+    int has_thread, flips; /* flips: --inject flip-bit@timed, on one rank */
+    pthread_mutex_t mutex; /* protects what follows */
+    pthread_cond_t changed;
+    long begun, done, limit;
+    int ends, count; /* count: of times_us since the last start */
+    double times_us[KEPT];
+} rival;
+
+struct bench_rivals {
+    bench_job *job;
+    int count;
+    rival list[BENCH_WITH_MAX];
+};
+
+/* ---------------------------------------------------------------------- the thread */
+
+static void *rival_run(void *opaque)
+{
+    rival *r = opaque;
+    pthread_mutex_lock(&r->mutex);
+    while (!r->ends) {
+        if (r->begun >= r->limit) {
+            pthread_cond_wait(&r->changed, &r->mutex);
+            continue;
+        }
+        const long number = ++r->begun;
+        pthread_mutex_unlock(&r->mutex);
+        weir_comm_note(r->comm, r->with->text, (uint64_t)number);
+        const double began_us = weiri_clock_us();
+        if (weir_run(r->comm, &r->call) != WEIR_OK)
+            bench_watch_give_up(&r->job->watch, r->comm, weir_last_error());
+        const double took_us = weiri_clock_us() - began_us;
+        pthread_mutex_lock(&r->mutex);
+        if (r->count < KEPT)
+            r->times_us[r->count++] = took_us;
+        r->done++;
+        pthread_cond_broadcast(&r->changed);
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return NULL;
+}
+
+static void rival_allow(rival *r, long limit)
+{
+    pthread_mutex_lock(&r->mutex);
+    r->limit = limit;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* Forbids new iterations. Returns how many have begun. */
+static long rival_pause(rival *r)
+{
+    pthread_mutex_lock(&r->mutex);
+    const long begun = r->limit = r->begun;
+    pthread_mutex_unlock(&r->mutex);
+    return begun;
+}
+
+/* Waits until so many iterations are complete; a hang ends the process. */
+static void rival_wait(rival *r, long done)
+{
+    pthread_mutex_lock(&r->mutex);
+    while (r->done < done)
+        pthread_cond_wait(&r->changed, &r->mutex);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* ------------------------------------------------------------------------- opening */
+
+static void rival_describe(rival *r, const bench_options *options, int index)
+{
+    enum { APART = 48 };
+    const int rank = weir_comm_rank(r->comm), nranks = weir_comm_nranks(r->comm);
+    const bench_shape shape =
+        bench_shape_make(r->with->collective, r->with->bytes, sizeof(float), rank, nranks, NULL);
+    r->data =
+        (weirv_case){.collective = r->with->collective,
+                     .dtype = WEIR_FLOAT,
+                     .op = WEIR_SUM,
+                     .rank = rank,
+                     .nranks = nranks,
+                     .count = shape.count,
+                     .exact = 1,
+                     .seed = options->seed + ((uint64_t)(index + 1) << APART) +
+                             ((uint64_t)bench_split_color(&r->with->split, r->job->rank) << 32)};
+    r->call = (weir_call)WEIR_CALL_INIT;
+    r->call.collective = r->with->collective;
+    r->call.dtype = WEIR_FLOAT;
+    r->call.op = WEIR_SUM;
+    r->call.count = shape.count;
+    r->call.in_bytes = shape.send_elements * sizeof(float);
+    r->call.out_bytes = shape.recv_elements * sizeof(float);
+}
+
+static void rival_poison(rival *r)
+{
+    weirv_poison(weir_mem_pointer(r->out), r->call.out_bytes);
+}
+
+/* Collective over all ranks. */
+static weir_status rival_open(rival *r, const bench_options *options, int index)
+{
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    bench_job *job = r->job;
+    config.timeout_ms = job->timeout_ms;
+    config.backend = WEIR_BACKEND_HOST;
+    weir_status status = weir_comm_split(job->all, bench_split_color(&r->with->split, job->rank),
+                                         job->rank, &config, &r->comm);
+    if (status != WEIR_OK)
+        return status;
+    rival_describe(r, options, index);
+    status = weir_mem_alloc(r->comm, r->call.in_bytes, &r->in);
+    if (status == WEIR_OK)
+        status = weir_mem_alloc(r->comm, r->call.out_bytes, &r->out);
+    if (status != WEIR_OK)
+        return status;
+    r->call.in = weir_mem_pointer(r->in);
+    r->call.out = weir_mem_pointer(r->out);
+    weirv_fill_input(&r->data, weir_mem_pointer(r->in));
+    r->has_thread = pthread_create(&r->thread, NULL, rival_run, r) == 0;
+    bench_watch_other(&job->watch, r->comm);
+    return r->has_thread
+               ? WEIR_OK
+               : bench_job_note(job, WEIR_ERR_SYSTEM, "no thread for --with %s", r->with->text);
+}
+
+weir_status bench_rivals_open(bench_job *job, const bench_options *options, bench_rivals **rivals)
+{
+    bench_rivals *made = calloc(1, sizeof *made);
+    weir_status status =
+        made ? WEIR_OK : bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for --with");
+    status = bench_job_agree(job, status, "--with");
+    *rivals = made;
+    if (status != WEIR_OK)
+        return status;
+    made->job = job;
+    for (int i = 0; i < options->nrivals && status == WEIR_OK; i++) {
+        rival *r = &made->list[made->count++];
+        *r = (rival){.job = job,
+                     .with = &options->rivals[i],
+                     .flips = job->rank == 0 && options->inject == BENCH_FAULT_FLIP_BIT &&
+                              options->inject_timed};
+        pthread_mutex_init(&r->mutex, NULL);
+        pthread_cond_init(&r->changed, NULL);
+        status = bench_job_agree(job, rival_open(r, options, i), "--with");
+    }
+    return status;
+}
+
+void bench_rivals_close(bench_rivals *rivals)
+{
+    for (int i = 0; rivals && i < rivals->count; i++) {
+        rival *r = &rivals->list[i];
+        pthread_mutex_lock(&r->mutex);
+        r->ends = 1;
+        pthread_cond_broadcast(&r->changed);
+        pthread_mutex_unlock(&r->mutex);
+        if (r->has_thread)
+            pthread_join(r->thread, NULL);
+        weir_mem_free(r->in);
+        weir_mem_free(r->out);
+        if (r->comm)
+            (void)weir_comm_destroy(r->comm);
+        pthread_mutex_destroy(&r->mutex);
+        pthread_cond_destroy(&r->changed);
+    }
+    if (rivals)
+        bench_watch_other(&rivals->job->watch, NULL);
+    free(rivals);
+}
+
+/* ----------------------------------------------------------------- alone and together */
+
+void bench_rivals_start(bench_rivals *rivals)
+{
+    for (int i = 0; i < rivals->count; i++) {
+        rival *r = &rivals->list[i];
+        rival_poison(r);
+        r->count = 0;
+        rival_allow(r, LONG_MAX);
+    }
+}
+
+/* Ends together what all ranks have begun. Collective. */
+static void rival_stop(rival *r)
+{
+    const double begun = (double)rival_pause(r);
+    const long all = (long)bench_exchange_fold(r->job, BENCH_FOLD_MAX, begun);
+    rival_allow(r, all);
+    rival_wait(r, all);
+}
+
+/* Adds a block's times. Returns -1 without memory. */
+static int rival_keep(const rival *r, bench_rival_times *times, int kind)
+{
+    const int count = times->count[kind] + r->count;
+    double *us = realloc(times->us[kind], (size_t)(count ? count : 1) * sizeof *us);
+    if (!us)
+        return -1;
+    times->us[kind] = us;
+    memcpy(us + times->count[kind], r->times_us, (size_t)r->count * sizeof *us);
+    times->count[kind] = count;
+    if (times->blocks < BENCH_ROUNDS_MAX)
+        times->ends[kind][times->blocks] = count;
+    return 0;
+}
+
+/* Collective. */
+static void rival_run_alone(rival *r)
+{
+    const int few = r->count < ALONE_LEAST ? ALONE_LEAST : r->count;
+    const long until = r->done + (few < ALONE_MOST ? few : ALONE_MOST);
+    bench_job_phase(r->job, "competing calls alone", 0);
+    bench_job_barrier(r->job);
+    r->count = 0;
+    rival_allow(r, until);
+    rival_wait(r, until);
+}
+
+/* What is wrong on this rank. */
+static uint64_t rival_check(const rival *r)
+{
+    weirv_result found = {0};
+    if (r->flips)
+        *(unsigned char *)weir_mem_pointer(r->out) ^= 1;
+    weirv_check_exact(&r->data, weir_mem_pointer(r->out), &found);
+    if (found.has_first)
+        fprintf(stderr, "%s: rank %d: wrong data in --with %s: element %zu: got %s, expected %s\n",
+                r->job->program, r->job->rank, r->with->text, found.first.index, found.first.got,
+                found.first.expected);
+    return found.wrong + weirv_input_changed(&r->data, weir_mem_pointer(r->in));
+}
+
+weir_status bench_rivals_stop(bench_rivals *rivals, bench_result *result)
+{
+    bench_job *job = rivals->job;
+    uint64_t wrong = 0;
+    int failed = 0;
+    for (int i = 0; i < rivals->count; i++)
+        rival_stop(&rivals->list[i]);
+    if (!result->rivals)
+        result->rivals = calloc(BENCH_WITH_MAX, sizeof *result->rivals);
+    result->nrivals = result->rivals ? rivals->count : 0;
+    for (int i = 0; i < rivals->count; i++) {
+        rival *r = &rivals->list[i];
+        bench_rival_times *times = result->rivals ? &result->rivals[i] : NULL;
+        failed |= !times || rival_keep(r, times, BENCH_RIVAL_TOGETHER) != 0;
+        rival_run_alone(r);
+        failed |= !times || rival_keep(r, times, BENCH_RIVAL_ALONE) != 0;
+        if (times) {
+            times->text = r->with->text;
+            times->blocks += times->blocks < BENCH_ROUNDS_MAX;
+        }
+        wrong += rival_check(r);
+    }
+    result->own_wrong += wrong;
+    wrong = (uint64_t)bench_exchange_fold(job, BENCH_FOLD_SUM, (double)wrong);
+    result->check.wrong += result->checked ? wrong : 0;
+    return bench_job_agree(
+        job, failed ? bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for times") : WEIR_OK,
+        "--with");
+}
+
+/* ---------------------------------------------------------------------- statistics */
+
+/* On rank 0: the slowest rank's times replace its own. Collective. */
+static void take_slowest(const bench_job *job, bench_rival_times *times, int kind)
+{
+    bench_exchange_reduce(job, BENCH_FOLD_MAX, times->us[kind], times->count[kind],
+                          times->us[kind]);
+}
+
+static bench_sequence sequence_of(const bench_rival_times *times, int kind)
+{
+    return (bench_sequence){.samples = times->us[kind],
+                            .count = (size_t)times->count[kind],
+                            .ends = times->ends[kind],
+                            .rounds = times->blocks};
+}
+
+/* On rank 0. Returns -1 without memory. */
+static int summarise_rival(bench_rival_times *times)
+{
+    const bench_sequence alone = sequence_of(times, BENCH_RIVAL_ALONE);
+    const bench_sequence together = sequence_of(times, BENCH_RIVAL_TOGETHER);
+    const size_t most = alone.count > together.count ? alone.count : together.count;
+    double *scratch = malloc((most ? most : 1) * sizeof *scratch);
+    bench_interval interval;
+    if (!scratch)
+        return -1;
+    times->stats[BENCH_RIVAL_ALONE] = bench_stats_series(&alone, 1e-3, scratch);
+    times->stats[BENCH_RIVAL_TOGETHER] = bench_stats_series(&together, 1e-3, scratch);
+    free(scratch);
+    times->ratio =
+        bench_stats_ratio(&times->stats[BENCH_RIVAL_TOGETHER], &times->stats[BENCH_RIVAL_ALONE]);
+    if (bench_bootstrap_ratio(&together, &alone, &interval) == 0) {
+        times->ratio.low = interval.low;
+        times->ratio.high = interval.high;
+    }
+    return 0;
+}
+
+weir_status bench_rivals_collect(bench_job *job, bench_result *result)
+{
+    int failed = 0;
+    for (int i = 0; i < result->nrivals; i++) {
+        bench_rival_times *times = &result->rivals[i];
+        take_slowest(job, times, BENCH_RIVAL_ALONE);
+        take_slowest(job, times, BENCH_RIVAL_TOGETHER);
+        if (job->rank == 0 && times->count[BENCH_RIVAL_TOGETHER] > 0)
+            failed |= summarise_rival(times) != 0;
+    }
+    return bench_job_agree(
+        job, failed ? bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for times") : WEIR_OK,
+        "--with");
+}
