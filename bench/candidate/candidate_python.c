@@ -43,8 +43,8 @@ static void python_start(void *context, int fd)
     const python_state *state = context;
     char fds[3][16], ranks[4][16];
     const int inherited[] = {fd, state->fds[0], state->fds[1]};
-    const int numbers[] = {state->job->rank, state->job->nranks, state->job->local_rank,
-                           state->job->nnodes};
+    const int numbers[] = {state->job->group_rank, state->job->group_nranks, state->job->local_rank,
+                           state->job->groups[state->job->group].nnodes};
     for (int i = 0; i < 3; i++) {
         fcntl(inherited[i], F_SETFD, 0);
         snprintf(fds[i], sizeof fds[i], "%d", inherited[i]);
@@ -60,7 +60,7 @@ static size_t python_bytes(const bench_candidate *self, const weir_call *c, int 
 {
     const weir_collective gathers[2] = {WEIR_COLL_REDUCE_SCATTER, WEIR_COLL_ALLGATHER};
     const int has_all = c->collective == WEIR_COLL_ALLTOALL || c->collective == gathers[is_output];
-    return c->count * weir_dtype_bytes(c->dtype) * (size_t)(has_all ? self->job->nranks : 1);
+    return c->count * weir_dtype_bytes(c->dtype) * (size_t)(has_all ? self->job->group_nranks : 1);
 }
 
 static int python_describe(const bench_candidate *self, const weir_call *c, int is_trial,
@@ -109,7 +109,8 @@ static weir_status python_run(bench_candidate *self)
     char words[512];
     double us = 0;
     const int length = python_describe(self, call, 0, words, sizeof words);
-    const int has_output = call->collective != WEIR_COLL_REDUCE || self->job->rank == call->root;
+    const int has_output =
+        call->collective != WEIR_COLL_REDUCE || self->job->group_rank == call->root;
     memcpy(state->shared[0], call->in, python_bytes(self, call, 0));
     if (bench_peer_process_call(&state->process, words, (size_t)length, &us) != 0)
         return bench_job_note(self->job, WEIR_ERR_SYSTEM, "%s: %s", self->name,
