@@ -49,13 +49,15 @@ static void print_information(const program *p)
     }
 }
 
-/* An option takes precedence over its environment variable, which is all that the library reads. */
+/* An option takes precedence over its environment variable, which is all that the library reads.
+ * Benchmarks compare the ranks' calls, unless the user says otherwise. */
 static void export_options(const bench_options *options)
 {
     if (options->invariant)
         setenv("WEIR_INVARIANT", "1", 1);
     if (options->transport != WEIR_TRANSPORT_AUTO)
         setenv("WEIR_TRANSPORT", weir_transport_name((weir_transport)options->transport), 1);
+    setenv("WEIR_CHECK", "1", 0);
 }
 
 static weir_backend backend_of(const bench_options *options)

@@ -18,6 +18,8 @@
     X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table") \
     X(INVARIANT, "WEIR_INVARIANT", "0",                                                            \
       "1: reductions have the same bits at every size, by every algorithm and in all memory")      \
+    X(CHECK, "WEIR_CHECK", "0",                                                                    \
+      "1: compare the ranks' calls, and name those that differ; in benchmarks the default is 1")   \
     X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "timeout of every wait, in milliseconds")            \
     X(SOCKET_IFNAME, "WEIR_SOCKET_IFNAME", "(first usable)",                                       \
       "network interface of the TCP bootstrap and transport: names or prefixes (eth0,ib), "        \
@@ -99,6 +101,8 @@
     X(NCCL_INSPECTOR_P2P, "NCCL_INSPECTOR_ENABLE_P2P", "1", "0: no sends and receives in metrics") \
     X(NCCL_PROFILER_PLUGIN, "NCCL_PROFILER_PLUGIN", "(none)",                                      \
       "a plug-in of NCCL's profiler, which libweir_nccl.so does not load; it logs that once")      \
+    X(NCCL_CHECK_MODE, "NCCL_CHECK_MODE", "(none)",                                                \
+      "DEBUG_GLOBAL: in libweir_nccl.so the same as WEIR_CHECK=1")                                 \
     X(NCCL_DEBUG, "NCCL_DEBUG", "(none)",                                                          \
       "INFO, TRACE: libweir_nccl.so logs as by WEIR_LOG=info or debug, if WEIR_LOG is not set")    \
     X(NCCL_NVTX_DISABLE, "NCCL_NVTX_DISABLE", "0", "1: no NVTX ranges around calls on GPUs")

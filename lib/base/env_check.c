@@ -17,6 +17,7 @@ static const struct {
     long low, high;
 } numbers[] = {
     {WEIRI_ENV_TIMEOUT_MS, 1, WEIRI_TIMEOUT_MS_MAX},
+    {WEIRI_ENV_CHECK, 0, 1},
     {WEIRI_ENV_SOCKET_STREAMS, 1, 8},
     {WEIRI_ENV_BOOT_PORT, 1, 65535},
     {WEIRI_ENV_IB_GID_INDEX, 0, 65535},

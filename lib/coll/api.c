@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "coll/algos.h"
 #include "coll/planned.h"
+#include "comm/called.h"
 #include "compute/copy.h"
 #include "comm/gpu/gpu.h"
 #include "comm/monitor/monitor.h"
@@ -384,6 +385,13 @@ task_run_timed(weiri_coll *coll, const weiri_task *task, weiri_algo_run run)
     return status;
 }
 
+/* GPUs receive nothing that carries a chain: there each call compares one rank's earlier calls. */
+static __attribute__((noinline)) weir_status task_compare(weir_comm *comm)
+{
+    return weiri_called_compare_next(comm) == WEIR_OK ? WEIR_OK
+                                                      : weiri_comm_give_up(comm, WEIR_ERR_MISMATCH);
+}
+
 /* Selects the algorithm for the task's size, and runs it. */
 static weir_status task_start(weiri_coll *coll, weiri_task *task)
 {
@@ -395,6 +403,12 @@ static weir_status task_start(weiri_coll *coll, weiri_task *task)
         return task_run_alone(coll, task);
     if (WEIRI_UNLIKELY(call->algo_name != NULL))
         status = weiri_coll_force_name(coll, call->collective, call->algo_name, &choice);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    if (coll->comm->checks) {
+        weiri_called_enter(coll->comm, call, task->elements);
+        status = coll->comm->gpu ? task_compare(coll->comm) : WEIR_OK;
+    }
     if (WEIRI_UNLIKELY(status != WEIR_OK))
         return status;
     while (task->size_bytes > choice->max_bytes)

@@ -45,9 +45,9 @@
 enum {
     WEIRI_CHUNK_BYTES = 8192,        /* data published by one step of a flag */
     WEIRI_FLAG_SHIFT = 24,           /* flag = epoch << shift | steps published */
-    WEIRI_INLINE_BYTES = 56,         /* data in the cache line of a slot's flag */
-    WEIRI_MESSAGE_INLINE_BYTES = 48, /* the same in a message to one peer */
-    WEIRI_LANE_BYTES = 568,          /* the longest message of a lane */
+    WEIRI_INLINE_BYTES = 48,         /* data in the cache line of a slot's flag */
+    WEIRI_MESSAGE_INLINE_BYTES = 40, /* the same in a message to one peer */
+    WEIRI_LANE_BYTES = 560,          /* the longest message of a lane */
     WEIRI_LANE_DEPTH = 32,           /* messages in a lane */
     WEIRI_POSTS = 16,                /* epochs whose descriptors a rank keeps */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
@@ -59,22 +59,28 @@ enum {
     WEIRI_STREAM_BYTES = 16384,      /* a piece of a longer one, if the payload holds four */
 };
 
+/* The flag of data, and the chain of the calls of the rank that publishes them (comm/called.h). */
+typedef struct weiri_flagged {
+    uint64_t value;
+    uint64_t chain;
+} weiri_flagged;
+
 /* A flag, and data in the same cache line or in the lines after it. */
 typedef struct weiri_slot {
-    _Alignas(WEIR_LINE_BYTES) uint64_t flag;
+    _Alignas(WEIR_LINE_BYTES) weiri_flagged flag;
     char small[WEIRI_INLINE_BYTES];
     char data[];
 } weiri_slot;
 
 /* A short message: a flag and its data, nine cache lines. */
 typedef struct weiri_lane {
-    _Alignas(WEIR_LINE_BYTES) uint64_t flag;
+    _Alignas(WEIR_LINE_BYTES) weiri_flagged flag;
     char data[WEIRI_LANE_BYTES];
 } weiri_lane;
 
 /* The descriptors of a rank's buffers. */
 typedef struct weiri_post {
-    _Alignas(WEIR_LINE_BYTES) uint64_t flag;
+    _Alignas(WEIR_LINE_BYTES) weiri_flagged flag;
     weiri_desc in, out;
 } weiri_post;
 
@@ -87,7 +93,7 @@ typedef enum weiri_message_kind {
 } weiri_message_kind;
 
 typedef struct weiri_message {
-    _Alignas(WEIR_LINE_BYTES) uint64_t flag;
+    _Alignas(WEIR_LINE_BYTES) weiri_flagged flag;
     uint32_t kind;        /* weiri_message_kind */
     uint32_t small_bytes; /* length of a small message */
     union {
@@ -289,6 +295,29 @@ static inline uint64_t weiri_claim(const weiri_coll *coll)
 static inline uint64_t weiri_flag(uint64_t epoch, uint64_t steps)
 {
     return epoch << WEIRI_FLAG_SHIFT | steps;
+}
+
+/* Publishes data as part of this rank's current call. */
+static inline void weiri_flag_publish(const weiri_coll *coll, weiri_flagged *flag, uint64_t value)
+{
+    weir_store_relaxed(&flag->chain, coll->comm->chain);
+    weir_store_release(&flag->value, value);
+}
+
+/* Checks that data that have arrived are of the same call as this rank's. */
+static inline weir_status weiri_flag_check(const weiri_coll *coll, const weiri_flagged *flag)
+{
+    return WEIRI_LIKELY(weir_load_relaxed(&flag->chain) == coll->comm->chain)
+               ? WEIR_OK
+               : weiri_comm_refuse_chain(coll->comm);
+}
+
+/* Waits for data of a peer, and checks them. */
+static inline weir_status weiri_flag_await(const weiri_coll *coll, const weiri_flagged *flag,
+                                           uint64_t target, int owner, const char *phase)
+{
+    weir_status status = weiri_comm_wait(coll->comm, &flag->value, target, owner, phase);
+    return WEIRI_LIKELY(status == WEIR_OK) ? weiri_flag_check(coll, flag) : status;
 }
 
 /* The size of the part for bytes, which are at least 2, as a power of two. */

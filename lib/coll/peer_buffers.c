@@ -41,7 +41,7 @@ static weir_status posts_exchange(weiri_coll *coll, const void *in, size_t in_by
     weiri_post *own = weiri_post_of(coll, coll->rank);
     own->in = weiri_describe(coll, in, in_bytes, lending);
     own->out = weiri_describe(coll, out, out_bytes, WEIRI_LENDS_MAPPED);
-    weir_store_release(&own->flag, coll->epoch);
+    weiri_flag_publish(coll, &own->flag, coll->epoch);
     *all_in = desc_is_mappable(own->in);
     *all_out = desc_is_mappable(own->out);
     if (own->in.generation == 0) /* all ranks fall back, whatever the others publish */
@@ -50,7 +50,7 @@ static weir_status posts_exchange(weiri_coll *coll, const void *in, size_t in_by
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         const weiri_post *post = weiri_post_of(coll, rank);
         weir_status status =
-            weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
+            weiri_flag_await(coll, &post->flag, coll->epoch, rank, "exchange of buffers");
         if (status != WEIR_OK)
             return status;
         *all_in &= desc_is_mappable(post->in);

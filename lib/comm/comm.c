@@ -3,7 +3,7 @@
  * communicator of one node (node/node_comm.c) or of several (internode/internode_comm.c).
  *
  * Calls between the files of lib/comm go down this list only: comm.c, same_build.c, those of
- * monitor, internode_comm.c, node_comm.c, internode.c, internode_message.c, wait.c,
+ * monitor, internode_comm.c, node_comm.c, internode.c, internode_message.c, wait.c, called.c,
  * internode_watch.c, internode_links.c, internode_pass.c, internode_window.c, abort.c, life.c,
  * query.c.
  */
@@ -11,6 +11,7 @@
 #include "base/env.h"
 #include "base/env_check.h"
 #include "base/error.h"
+#include "comm/called.h"
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode_comm.h"
 #include "comm/monitor/monitor.h"
@@ -80,6 +81,8 @@ static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
         status = weiri_comm_create_node(boot, own, NULL, NULL, comm);
     weiri_monitor_open(status == WEIR_OK ? *comm : NULL, placements);
     if (status == WEIR_OK)
+        weiri_called_open(*comm);
+    if (status == WEIR_OK)
         weiri_recorder_open(*comm, placements);
     free(placements);
     return status;
@@ -130,6 +133,8 @@ weir_status weir_comm_destroy(weir_comm *comm)
         return weiri_fork_fail("communicator");
     weiri_monitor_close(comm);
     weiri_recorder_close(comm);
+    if (!weiri_comm_is_aborted(comm) && weiri_called_compare(comm) != WEIR_OK)
+        (void)weiri_comm_give_up(comm, WEIR_ERR_MISMATCH);
     return comm->internode ? weiri_internode_comm_destroy(comm) : weiri_node_comm_destroy(comm);
 }
 

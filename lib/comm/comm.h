@@ -81,11 +81,15 @@ typedef struct weiri_where {
     _Alignas(WEIR_LINE_BYTES) uint64_t call; /* latest: count << 8 | weir_collective; 0: none */
     uint64_t iteration;                      /* from weir_comm_note */
     uint64_t note[WEIRI_TEXT_WORDS];
+    uint64_t what, count; /* of the latest call when this rank last waited long (weiri_called) */
     _Alignas(WEIR_LINE_BYTES) weir_wait_record wait;
     uint64_t phase[WEIRI_TEXT_WORDS]; /* the step that a wait of kind WEIR_WAIT_WORD is part of */
     uint64_t answered;                /* 1: after an abort, the fields above are final */
     uint64_t since_ns;                /* when the slow wait in this record began */
     uint64_t gave_up; /* -status of the error for which this rank ended all waits; 0: none */
+    /* Calls of two ranks that differ, as this rank has found them (called.h): number, then of each
+     * what, count and rank. number is 0 if none do. */
+    uint64_t differ[7];
 } weiri_where;
 
 /* What a monitored rank publishes about its calls (monitor/monitor.h). A timed call is valid if its
@@ -102,6 +106,21 @@ typedef struct weiri_monitored {
     uint64_t ntimed; /* timed calls; the last ones are at ntimed % WEIRI_MONITOR_CALLS */
     weiri_monitored_call calls[WEIRI_MONITOR_CALLS];
 } weiri_monitored;
+
+/* A collective that a rank has called, for comparisons (called.h). */
+typedef struct weiri_called {
+    uint64_t number; /* of the communicator's collectives, from 1 */
+    uint64_t what;   /* collective, type, operation and root, as far as they must be equal */
+    uint64_t count;
+    uint64_t chain; /* a hash of this call and all before it; 0: the rank does not check */
+} weiri_called;
+
+/* As a rank publishes it, by number: so many of GPUs, whose queues are as long. A call may be read
+ * until the owner begins to write the one that has its place: ncalled says how far it is. */
+enum { WEIRI_CALLED_MOST = 1024 };
+typedef struct weiri_called_word {
+    uint64_t what, count, chain;
+} weiri_called_word;
 
 /* What a rank publishes about its GPU during set-up, in the order of the exchanges. */
 typedef struct weiri_gpu_info {
@@ -129,6 +148,8 @@ typedef struct weiri_comm_page {
     weiri_where where;
     weiri_monitored monitored;
     weiri_region_record directory[WEIRI_REGIONS_MAX];
+    weiri_word ncalled; /* the number of the latest call that is compared */
+    weiri_called_word called[WEIRI_CALLED_MOST];
 } weiri_comm_page;
 
 /* Bits of weiri_comm_page.reads. */
@@ -202,11 +223,17 @@ struct weir_comm {
      * rank is bound to cores of a single one. */
     int ndomains;
     unsigned char domain_of[WEIRI_RANKS_MAX];
-    double crowding;    /* several nodes: ranks for each core of the most crowded machine; agreed */
-    uint64_t barriers;  /* entered */
-    uint64_t calls;     /* collectives called */
-    weiri_where *where; /* this rank's state record */
-    const char *noted;  /* the text that is in where->note */
+    double crowding;   /* several nodes: ranks for each core of the most crowded machine; agreed */
+    uint64_t barriers; /* entered */
+    uint64_t calls;    /* collectives called */
+    int checks;        /* WEIR_CHECK: the ranks' calls are compared (called.h) */
+    int compared;      /* the peer that the latest call was compared with */
+    uint64_t chain;    /* of the latest call; 0 if calls are not compared */
+    weir_status (*await_calls)(weir_comm *comm);     /* weiri_called_await, if calls are compared */
+    weiri_comm_page *called_page;                    /* where this rank publishes its calls */
+    weiri_called_word called_masks[WEIR_COLL_COUNT]; /* the bits that are compared */
+    weiri_where *where;                              /* this rank's state record */
+    const char *noted;                               /* the text that is in where->note */
     /* Monitoring (monitor/monitor.h). Every collective is counted, so that a call costs the same
      * whether monitoring is on or off. */
     struct weiri_monitor *monitor;   /* NULL: off */
@@ -271,8 +298,8 @@ static inline int weiri_comm_was_aborted(const weir_comm *comm)
 }
 
 /* Sets the error line of a function that refuses, or ends, because of an abort. Returns
- * WEIR_ERR_ABORTED. */
-weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function);
+ * WEIR_ERR_ABORTED; WEIR_ERR_MISMATCH if the ranks' calls differ (called.h). */
+weir_status weiri_comm_fail_aborted(weir_comm *comm, const char *function);
 
 /* As weiri_comm_fail_aborted, for a call, which reports why a kernel of this rank failed, if one
  * did. */
@@ -336,6 +363,9 @@ weir_status weiri_comm_abort_for_buffer(weir_comm *comm, int rank);
 /* For a failure that only this rank has detected: logs the last error, ends the waits of all ranks,
  * and returns status. Local. */
 weir_status weiri_comm_give_up(weir_comm *comm, weir_status status);
+/* For data that carry another chain than this rank's (called.h): if the ranks' calls differ, as
+ * weiri_comm_give_up; else, as of a rank that does not check, WEIR_OK. */
+weir_status weiri_comm_refuse_chain(weir_comm *comm);
 
 /* Returns the number of a rank in the parent, if there is one: the number that users know. */
 static inline int weiri_comm_parent_rank(const weir_comm *comm, int rank)

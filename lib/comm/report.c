@@ -10,6 +10,7 @@
  */
 #include "comm/comm.h"
 
+#include "comm/called.h"
 #include "comm/internode/internode.h"
 #include "comm/report_text.h"
 
@@ -100,8 +101,9 @@ static weiri_life report_state_of(const weir_comm *comm, int rank)
 }
 
 /* Marks this rank's record as final. */
-static void report_answer(const weir_comm *comm)
+static void report_answer(weir_comm *comm)
 {
+    weiri_called_note(comm);
     weir_store_release(&comm->where->answered, 1);
     if (comm->internode)
         weiri_internode_send_record(comm->internode);
@@ -155,6 +157,8 @@ weir_status weir_comm_check(weir_comm *comm)
     for (int rank = 0; rank < comm->nranks; rank++)
         if (report_state_of(comm, rank) == WEIRI_DEAD)
             return weiri_fail(WEIR_ERR_PEER, "rank %d has died", rank);
+    if (weiri_called_compare(comm) != WEIR_OK)
+        return weiri_comm_give_up(comm, WEIR_ERR_MISMATCH);
     if (weir_load_acquire(comm->guard.abort_word))
         return report_cause_of_abort(comm);
     for (int rank = 0; rank < comm->nranks; rank++)

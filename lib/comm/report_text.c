@@ -15,6 +15,7 @@
 #include "comm/report_text.h"
 
 #include "base/words.h"
+#include "comm/called.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -269,11 +270,43 @@ static int report_circle(writer *w, const weiri_report *report, int in_or_before
     return 1;
 }
 
-/* Where no rank is lost: the first one that gave up, or ranks that wait in a circle, or the one for
- * which all that wait do. */
+/* The calls of two ranks that differ, as a rank has found them, or as their records show. Returns 0
+ * if there are none. */
+static int report_calls(writer *w, const weiri_report *report)
+{
+    weiri_called calls[2] = {{.what = 0}};
+    int ranks[2], found = 0;
+    char text[320];
+    for (int rank = 0; rank < report->nranks && !found; rank++)
+        found = !report->ranks[rank].unknown &&
+                weiri_called_found(report->ranks[rank].where, calls, ranks);
+    if (!found)
+        calls[1].what = 0;
+    for (int rank = 0; rank < report->nranks && !found; rank++) {
+        if (report->ranks[rank].unknown)
+            continue;
+        calls[0] = weiri_called_of(report->ranks[rank].where);
+        ranks[0] = rank;
+        found = weiri_called_differ(&calls[0], &calls[1]);
+        if (!calls[1].what) {
+            calls[1] = calls[0];
+            ranks[1] = rank;
+        }
+    }
+    if (found) {
+        weiri_called_text(text, sizeof text, ranks[0], &calls[0], ranks[1], &calls[1]);
+        report_print(w, " %s", text);
+    }
+    return found;
+}
+
+/* Where no rank is lost: calls that differ, or the first one that gave up, or ranks that wait in a
+ * circle, or the one for which all that wait do. */
 static void report_cause(writer *w, const weiri_report *report)
 {
     int waiting = 0, cause = -1;
+    if (report_calls(w, report))
+        return;
     for (int rank = 0; rank < report->nranks; rank++)
         if (report_gave_up(&report->ranks[rank]) != WEIR_OK) {
             report_print(w, " rank %d gave up: %s", rank,

@@ -6,10 +6,12 @@
 
 #include <stdio.h>
 
-weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function)
+weir_status weiri_comm_fail_aborted(weir_comm *comm, const char *function)
 {
     const uint64_t reason = weir_load_acquire(comm->guard.abort_word);
     char why[64] = "";
+    if (reason == WEIRI_ABORT_FAILED && comm->await_calls && comm->await_calls(comm) != WEIR_OK)
+        return WEIR_ERR_MISMATCH;
     if (reason >= WEIRI_ABORT_BUFFER)
         snprintf(why, sizeof why, " because of a bad buffer of rank %d",
                  (int)(reason - WEIRI_ABORT_BUFFER));

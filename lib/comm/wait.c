@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/called.h"
 #include "comm/internode/internode.h"
 
 #include <stdio.h>
@@ -104,6 +105,8 @@ static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited,
     if (status == 0)
         wait_nap(comm, waiter);
     if (status == WEIR_ERR_ABORTED) {
+        if (waiter->aborted_ns == 0)
+            weiri_called_show(comm, 0);
         if (!wait_has_settled(waiter))
             return WEIR_OK;
         uint64_t reason = weir_load_acquire(comm->guard.abort_word);
@@ -112,11 +115,13 @@ static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited,
         *dead = (int)(reason - WEIRI_ABORT_DEATH);
         return WEIR_ERR_PEER;
     }
-    if ((status == WEIR_ERR_TIMEOUT || wait_life_is_due(comm, waiter)) &&
-        (*dead = wait_find_dead(comm, waiter, awaited)) >= 0 &&
-        (waiter->suspicions++ || status == WEIR_ERR_TIMEOUT))
-        status = WEIR_ERR_PEER;
-    return (weir_status)status;
+    if (status != WEIR_ERR_TIMEOUT && !wait_life_is_due(comm, waiter))
+        return (weir_status)status;
+    *dead = wait_find_dead(comm, waiter, awaited);
+    if (*dead >= 0 && (waiter->suspicions++ || status == WEIR_ERR_TIMEOUT))
+        return WEIR_ERR_PEER;
+    weiri_called_show(comm, 0);
+    return weiri_called_compare(comm) == WEIR_OK ? (weir_status)status : WEIR_ERR_MISMATCH;
 }
 
 /* Writes the state of a wait into this rank's record. */
@@ -124,6 +129,7 @@ static void wait_note(weir_comm *comm, const uint64_t *word, uint64_t target, in
                       const char *phase, uint64_t since_ns)
 {
     weir_wait_record *record = &comm->where->wait;
+    weiri_called_note(comm);
     weiri_text_store(comm->where->phase, phase);
     weir_store_relaxed(&record->peer, (uint64_t)(int64_t)peer);
     weir_store_relaxed(&record->expected, target);
@@ -142,6 +148,8 @@ static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, cons
         comm->parent && comm->parent->internode ? comm->parent->internode->failure : "";
     if (status == WEIR_ERR_PEER)
         weiri_fail(status, "rank %d: rank %d has died; %s", rank, dead, where);
+    else if (weiri_called_await(comm) != WEIR_OK)
+        status = WEIR_ERR_MISMATCH;
     else if (status == WEIR_ERR_TIMEOUT)
         weiri_fail(status, "rank %d: deadline of %llu ms passed; %s", rank,
                    (unsigned long long)(comm->guard.timeout_ns / 1000000), where);
@@ -151,7 +159,9 @@ static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, cons
         weiri_fail(status, "rank %d: the communicator was aborted%s%s; %s", rank, *why ? ": " : "",
                    why, where);
     snprintf(text, sizeof text, "%s", weir_last_error());
-    weiri_log(WEIRI_LOG_INFO, "%s", text);
+    weiri_log(status == WEIR_ERR_MISMATCH ? WEIRI_LOG_ERROR : WEIRI_LOG_INFO, "%s", text);
+    if (status == WEIR_ERR_MISMATCH)
+        weiri_called_show(comm, 1);
     weiri_comm_abort_for(comm, status == WEIR_ERR_PEER ? WEIRI_ABORT_DEATH + (uint64_t)dead
                                                        : WEIRI_ABORT_FAILED);
     weir_store_release(&comm->where->answered, 1);
@@ -249,8 +259,20 @@ weir_status weiri_comm_abort_for_buffer(weir_comm *comm, int rank)
 
 weir_status weiri_comm_give_up(weir_comm *comm, weir_status status)
 {
-    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
+    char text[WAIT_TEXT_BYTES];
+    if (status == WEIR_ERR_MISMATCH) /* if the calls differ, that is why lengths do */
+        (void)weiri_called_compare(comm);
+    snprintf(text, sizeof text, "%s", weir_last_error());
+    weiri_log(WEIRI_LOG_ERROR, "%s", text);
+    if (status == WEIR_ERR_MISMATCH)
+        weiri_called_show(comm, 1);
     weir_store_relaxed(&comm->where->gave_up, (uint64_t) - (int)status);
     weiri_comm_abort_for(comm, WEIRI_ABORT_FAILED);
-    return status;
+    return weiri_fail(status, "%s", text);
+}
+
+weir_status weiri_comm_refuse_chain(weir_comm *comm)
+{
+    return weiri_called_compare(comm) == WEIR_OK ? WEIR_OK
+                                                 : weiri_comm_give_up(comm, WEIR_ERR_MISMATCH);
 }

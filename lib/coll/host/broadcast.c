@@ -163,7 +163,7 @@ static weir_status broadcast_share(weiri_coll *coll, const weiri_task *task)
 {
     const int peer = 1 - coll->rank;
     const weiri_post *post = weiri_post_of(coll, peer);
-    weir_status status = weiri_comm_wait(coll->comm, &post->flag, coll->epoch, peer, direct_phase);
+    weir_status status = weiri_flag_await(coll, &post->flag, coll->epoch, peer, direct_phase);
     return status == WEIR_OK ? broadcast_claim(coll, task, post->out.offset) : status;
 }
 
@@ -172,7 +172,7 @@ static weir_status broadcast_copy_shared(weiri_coll *coll, const weiri_task *tas
 {
     weiri_post *post = weiri_post_of(coll, coll->rank);
     post->out = weiri_peer_copy_describe(coll->comm, task->call->out);
-    weir_store_release(&post->flag, coll->epoch);
+    weiri_flag_publish(coll, &post->flag, coll->epoch);
     weir_status status = broadcast_claim(coll, task, desc.offset);
     return status == WEIR_OK ? weiri_coll_end_together(coll, direct_phase) : status;
 }

@@ -124,8 +124,8 @@ static weir_status dynamic_await_inputs(const dynamic *x, const dynamic_piece *p
         }
         weiri_slot *slot = weiri_slot_of(coll, rank);
         coll->sources[i] = weiri_slot_data(coll, slot, coll->epoch, part->bytes) + chunk->at;
-        weir_status status = weiri_comm_wait(coll->comm, &slot->flag,
-                                             weiri_flag(coll->epoch, steps), rank, x->phase);
+        weir_status status =
+            weiri_flag_await(coll, &slot->flag, weiri_flag(coll->epoch, steps), rank, x->phase);
         if (status != WEIR_OK)
             return status;
     }
@@ -139,7 +139,7 @@ static weir_status dynamic_reduce_chunk(const dynamic *x, dynamic_piece *part, s
     char *out = weiri_out_at(x->task, part->at + chunk.at);
     int count = 0;
     __atomic_store_n(&chunk.flag->kind, (uint32_t)coll->rank, __ATOMIC_RELAXED);
-    weir_store_release(&chunk.flag->flag, weiri_flag(coll->epoch, CHUNK_CLAIMED));
+    weir_store_release(&chunk.flag->flag.value, weiri_flag(coll->epoch, CHUNK_CLAIMED));
     weir_status status = dynamic_await_inputs(x, part, &chunk, &count);
     if (status != WEIR_OK)
         return status;
@@ -149,7 +149,7 @@ static weir_status dynamic_reduce_chunk(const dynamic *x, dynamic_piece *part, s
     if (x->root < 0) /* from the first-level cache */
         weiri_copy(chunk.result, out, chunk.bytes);
     part->taken |= (uint64_t)1 << index;
-    weir_store_release(&chunk.flag->flag, weiri_flag(coll->epoch, CHUNK_DONE));
+    weir_store_release(&chunk.flag->flag.value, weiri_flag(coll->epoch, CHUNK_DONE));
     return WEIR_OK;
 }
 
@@ -174,7 +174,7 @@ static weir_status dynamic_reduce(const dynamic *x, dynamic_piece *part)
 /* The rank that a chunk's result is expected from, for messages. */
 static int dynamic_claimer(const dynamic *x, const dynamic_chunk *chunk, size_t index)
 {
-    if (weir_load_acquire(&chunk->flag->flag) < weiri_flag(x->coll->epoch, CHUNK_CLAIMED))
+    if (weir_load_acquire(&chunk->flag->flag.value) < weiri_flag(x->coll->epoch, CHUNK_CLAIMED))
         return (int)(index % (size_t)x->coll->nranks);
     return (int)__atomic_load_n(&chunk->flag->kind, __ATOMIC_RELAXED);
 }
@@ -185,8 +185,8 @@ static weir_status dynamic_take(const dynamic *x, const dynamic_piece *part, siz
     weiri_coll *coll = x->coll;
     dynamic_chunk chunk = dynamic_chunk_at(x, part, index);
     uint64_t done = weiri_flag(coll->epoch, CHUNK_DONE);
-    if (weir_load_acquire(&chunk.flag->flag) < done) {
-        weir_status status = weiri_comm_wait(coll->comm, &chunk.flag->flag, done,
+    if (weir_load_acquire(&chunk.flag->flag.value) < done) {
+        weir_status status = weiri_comm_wait(coll->comm, &chunk.flag->flag.value, done,
                                              dynamic_claimer(x, &chunk, index), x->phase);
         if (status != WEIR_OK)
             return status;
@@ -219,7 +219,8 @@ static weir_status dynamic_gather(const dynamic *x, dynamic_piece *part)
             uint64_t bit = (uint64_t)1 << index;
             if (part->taken & bit)
                 continue;
-            if (!waits && weir_load_acquire(&dynamic_chunk_at(x, part, index).flag->flag) < done)
+            if (!waits &&
+                weir_load_acquire(&dynamic_chunk_at(x, part, index).flag->flag.value) < done)
                 continue;
             weir_status status = dynamic_take(x, part, index);
             if (status != WEIR_OK)

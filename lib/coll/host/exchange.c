@@ -76,7 +76,8 @@ static void send_packet(const weiri_coll *coll, weiri_message *message, char *pa
             message->kind = WEIRI_MESSAGE_PACKET;
             message->bytes = pair->send_bytes;
         }
-        weir_store_release(&message->flag, weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1));
+        weiri_flag_publish(coll, &message->flag,
+                           weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1));
     }
 }
 
@@ -85,7 +86,7 @@ static void send_small(const weiri_coll *coll, weiri_message *message, const wei
 {
     message->small_bytes = (uint32_t)pair->send_bytes;
     memcpy(message->small, pair->from, pair->send_bytes);
-    weir_store_release(&message->flag, weiri_flag(coll->epoch, 1));
+    weiri_flag_publish(coll, &message->flag, weiri_flag(coll->epoch, 1));
 }
 
 static void send_first(exchange *x, int peer)
@@ -111,7 +112,7 @@ static void send_first(exchange *x, int peer)
         message->bytes = pair->send_bytes;
         message->desc = desc;
         x->is_read = 1;
-        weir_store_release(&message->flag, weiri_flag(coll->epoch, 1));
+        weiri_flag_publish(coll, &message->flag, weiri_flag(coll->epoch, 1));
     } else if (pair->send_bytes <= packet_bytes(coll)) {
         x->of[peer].kind = WEIRI_MESSAGE_PACKET;
         send_packet(coll, message,
@@ -121,7 +122,7 @@ static void send_first(exchange *x, int peer)
         x->of[peer].sends = 1;
         x->of[peer].kind = message->kind = WEIRI_MESSAGE_STREAM;
         message->bytes = pair->send_bytes;
-        weir_store_release(&message->flag, weiri_flag(coll->epoch, 0));
+        weiri_flag_publish(coll, &message->flag, weiri_flag(coll->epoch, 0));
     }
 }
 
@@ -147,7 +148,7 @@ static int send_more(exchange *x, int peer)
         weiri_copy_to_peer(payload + *streamed % room * piece, pair->from + at,
                            left < piece ? left : piece);
         ++*streamed;
-        weir_store_release(&message->flag, weiri_flag(coll->epoch, *streamed));
+        weiri_flag_publish(coll, &message->flag, weiri_flag(coll->epoch, *streamed));
         moved = 1;
     }
     x->of[peer].sends = *streamed < pieces;
@@ -162,7 +163,7 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
     for (size_t at = 0; at < pair->recv_bytes; at += WEIRI_CHUNK_BYTES) {
         size_t left = pair->recv_bytes - at;
         weir_status status =
-            weiri_comm_wait(coll->comm, &message->flag,
+            weiri_comm_wait(coll->comm, &message->flag.value,
                             weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1), peer, x->phase);
         if (status != WEIR_OK)
             return status;
@@ -199,7 +200,7 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
     weiri_progress *of = &x->of[peer];
     size_t piece = stream_piece_bytes(coll);
     const uint64_t room = stream_room(coll);
-    uint64_t arrived = weir_load_acquire(&message->flag) - weiri_flag(coll->epoch, 0);
+    uint64_t arrived = weir_load_acquire(&message->flag.value) - weiri_flag(coll->epoch, 0);
     while (of->received < arrived) {
         size_t at = of->received * piece, left = pair->recv_bytes - at;
         weiri_copy_from_peer(pair->to + at, payload + of->received % room * piece,
@@ -218,8 +219,10 @@ static weir_status exchange_receive(exchange *x, int peer, int *moved)
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &x->task->pairs[peer];
     const weiri_message *message = weiri_coll_message(coll, peer, coll->rank);
-    if (weir_load_acquire(&message->flag) < weiri_flag(coll->epoch, 0))
+    if (weir_load_acquire(&message->flag.value) < weiri_flag(coll->epoch, 0))
         return WEIR_OK;
+    if (WEIRI_UNLIKELY(weiri_flag_check(coll, &message->flag) != WEIR_OK))
+        return WEIR_ERR_MISMATCH;
     int small = message->kind == WEIRI_MESSAGE_SMALL;
     size_t sent = small ? message->small_bytes : message->bytes;
     if (sent != pair->recv_bytes)
@@ -344,7 +347,7 @@ static weir_status exchange_await_peer(const exchange *x, weiri_waiter *waiter, 
 {
     weiri_coll *coll = x->coll;
     const weiri_progress *of = &x->of[peer];
-    const uint64_t *word = &weiri_coll_message(coll, peer, coll->rank)->flag;
+    const uint64_t *word = &weiri_coll_message(coll, peer, coll->rank)->flag.value;
     uint64_t target = weiri_flag(coll->epoch, of->received + 1);
     if (!of->receives) {
         word = &coll->areas[peer].consumed[coll->rank].value;

@@ -24,7 +24,7 @@ static inline weir_status weiri_lane_send(weiri_coll *coll, const void *from, si
         return status;
     weiri_lane *lane = weiri_lane_of(coll, coll->rank);
     memcpy(lane->data, from, bytes);
-    weir_store_release(&lane->flag, coll->epoch);
+    weiri_flag_publish(coll, &lane->flag, coll->epoch);
     return WEIR_OK;
 }
 
@@ -35,7 +35,7 @@ static inline weir_status weiri_lane_await(weiri_coll *coll, int rank, const cha
 {
     const weiri_lane *lane = weiri_lane_of(coll, rank);
     *data = lane->data;
-    return weiri_comm_wait(coll->comm, &lane->flag, coll->epoch, rank, phase);
+    return weiri_flag_await(coll, &lane->flag, coll->epoch, rank, phase);
 }
 
 /* Requests the lines of rank's next message, which may be as long as this one. */
@@ -51,7 +51,7 @@ static inline void weiri_lane_request_next(const weiri_coll *coll, int rank, siz
 static inline weir_status weiri_lane_follow(weiri_coll *coll, int rank, size_t bytes,
                                             const char *phase, const char **data)
 {
-    const int is_there = weir_load_acquire(&weiri_lane_of(coll, rank)->flag) >= coll->epoch;
+    const int is_there = weir_load_acquire(&weiri_lane_of(coll, rank)->flag.value) >= coll->epoch;
     weir_status status = weiri_lane_await(coll, rank, phase, data);
     if (is_there)
         weiri_lane_request_next(coll, rank, bytes);

@@ -34,10 +34,10 @@ static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, ui
 /* Waits for a flag of a peer's data. If two ranks wait for each other, the processor must not read
  * the data before the flag. If the peer may be far ahead, or there are more peers, the data have
  * probably arrived, and loads of data and flag overlap. */
-static inline weir_status weiri_data_await(weiri_coll *coll, const uint64_t *flag, uint64_t target,
-                                           int owner, const char *phase)
+static inline weir_status weiri_data_await(weiri_coll *coll, const weiri_flagged *flag,
+                                           uint64_t target, int owner, const char *phase)
 {
-    weir_status status = weiri_comm_wait(coll->comm, flag, target, owner, phase);
+    weir_status status = weiri_flag_await(coll, flag, target, owner, phase);
     if (coll->nranks == 2 && !coll->is_one_way)
         weiri_read_no_earlier();
     return status;
@@ -74,7 +74,7 @@ static inline uint64_t weiri_slot_steps(size_t bytes)
 /* Publishes that the first bytes are in the slot. */
 static inline void weiri_slot_advance(const weiri_coll *coll, weiri_slot *slot, size_t bytes)
 {
-    weir_store_release(&slot->flag, weiri_flag(coll->epoch, weiri_slot_steps(bytes)));
+    weiri_flag_publish(coll, &slot->flag, weiri_flag(coll->epoch, weiri_slot_steps(bytes)));
 }
 
 /* A function of compute/copy.h. */
@@ -88,14 +88,14 @@ static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, co
     weiri_slot *slot = weiri_slot_in(coll, epoch, coll->rank);
     if (bytes <= WEIRI_INLINE_BYTES) {
         memcpy(slot->small, from, bytes);
-        weir_store_release(&slot->flag, weiri_flag(epoch, 1));
+        weiri_flag_publish(coll, &slot->flag, weiri_flag(epoch, 1));
         return;
     }
     char *to = weiri_slot_data(coll, slot, epoch, bytes);
     uint64_t flag = weiri_flag(epoch, 0);
     for (size_t at = 0; at < bytes; at += chunk) {
         copy(to + at, from + at, bytes - at < chunk ? bytes - at : chunk);
-        weir_store_release(&slot->flag, ++flag);
+        weiri_flag_publish(coll, &slot->flag, ++flag);
     }
 }
 
@@ -151,11 +151,11 @@ static inline void weiri_slot_publish_to(const weiri_coll *coll, uint64_t epoch,
     weiri_message *message = weiri_message_of(coll, epoch, coll->rank, reader);
     uint64_t flag = weiri_flag(epoch, 0);
     if (bytes == 0)
-        weir_store_release(&message->flag, flag);
+        weiri_flag_publish(coll, &message->flag, flag);
     for (size_t at = 0; at < bytes; at += WEIRI_CHUNK_BYTES) {
         weiri_copy_to_peer(to + at, from + at,
                            bytes - at < WEIRI_CHUNK_BYTES ? bytes - at : WEIRI_CHUNK_BYTES);
-        weir_store_release(&message->flag, ++flag);
+        weiri_flag_publish(coll, &message->flag, ++flag);
     }
 }
 

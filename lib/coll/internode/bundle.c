@@ -238,7 +238,7 @@ static weir_status bundle_lead(weiri_bundles *b, int *moved)
 weir_status weiri_bundles_look(weiri_bundles *b, int *moved, int *ready)
 {
     weir_status status = b->x->place == 0 ? bundle_lead(b, moved) : WEIR_OK;
-    *ready = weir_load_acquire(&b->slot->flag) >= weiri_flag(b->x->host->epoch, 1);
+    *ready = weir_load_acquire(&b->slot->flag.value) >= weiri_flag(b->x->host->epoch, 1);
     return status;
 }
 
@@ -248,8 +248,8 @@ weir_status weiri_bundles_idle(const weiri_bundles *b, weiri_waiter *waiter)
     weir_comm *host = b->x->host->comm;
     int m = 0;
     if (b->x->place != 0)
-        return weiri_comm_idle(host, waiter, &b->slot->flag, weiri_flag(b->x->host->epoch, 1), 0,
-                               b->x->phase);
+        return weiri_comm_idle(host, waiter, &b->slot->flag.value, weiri_flag(b->x->host->epoch, 1),
+                               0, b->x->phase);
     while (m == internode->node || b->begins[m] != NOT_HEARD)
         m++;
     int from = internode->nodes[m].ranks[0];

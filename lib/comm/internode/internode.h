@@ -66,6 +66,7 @@ typedef struct weiri_internode_head {
     _Alignas(WEIR_LINE_BYTES) uint64_t bytes; /* of data in this message */
     uint64_t total_bytes; /* of the whole transfer, if it consists of several messages */
     uint64_t consumed;    /* what the sender has released of its inbox before */
+    weiri_called called;  /* the call that sends it; of pairs, none */
 } weiri_internode_head;
 
 typedef struct weiri_node {
@@ -202,6 +203,9 @@ void weiri_internode_try_poll(weiri_internode *internode);
 void weiri_internode_abort(weiri_internode *internode, uint64_t reason);
 /* Sends them the final state record of this rank. */
 void weiri_internode_send_record(weiri_internode *internode);
+/* Sends them the record as it is now, or the records of all ranks of this node, which are not
+ * final. Local, thread-safe. */
+void weiri_internode_show_records(weiri_internode *internode, int of_node);
 /* Signals to them that the report has been printed. */
 void weiri_internode_printed(weiri_internode *internode);
 /* The state record that a remote rank sent, and whether it has arrived. If connections are made
@@ -214,10 +218,10 @@ int weiri_internode_has_printed(const weiri_internode *internode);
 void weiri_internode_signal_links(weiri_internode *internode, size_t word, uint64_t value);
 /* As weiri_internode_signal_links, for an abort, once. Returns whether it was the first. */
 int weiri_internode_signal_abort(weiri_internode *internode, uint64_t reason);
-/* Puts the final record of a rank from this rank's window into the window of a peer, unless the
- * path to the peer has failed. */
+/* Puts the record of a rank from this rank's window into the window of a peer, unless the path to
+ * the peer has failed, and if it is final, says so. */
 void weiri_internode_put_record(weiri_internode *internode, int to, int rank,
-                                const weiri_where *record);
+                                const weiri_where *record, int is_final);
 /* If connections are made when first used: passes on aborts, final records and the end of the
  * report to all peers in links. The caller holds the lock. */
 void weiri_internode_pass_on(weiri_internode *internode);

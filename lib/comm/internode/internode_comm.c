@@ -14,6 +14,7 @@
 #include "comm/internode/networks.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,10 +205,12 @@ weir_status weiri_internode_comm_destroy(weir_comm *comm)
     weir_status status = weiri_comm_check_aborted(comm);
     if (status == WEIR_OK)
         status = weiri_internode_comm_barrier(comm);
+    char error[512]; /* which the sub-communicators' destruction replaces */
+    snprintf(error, sizeof error, "%s", weir_last_error());
     weiri_internode_leave(comm->internode);
     internode_comm_free(comm);
     weir_boot_destroy(owned_boot);
-    return status;
+    return status == WEIR_OK ? WEIR_OK : weiri_fail(status, "%s", error);
 }
 
 /* A barrier within the node, one among the nodes' leaders, and another one within the node. */

@@ -5,6 +5,7 @@
 #include "comm/internode/internode.h"
 
 #include "base/error.h"
+#include "comm/called.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -161,6 +162,8 @@ weir_status weiri_internode_post(weiri_internode *internode, int rank, const cha
     head->bytes = bytes;
     head->total_bytes = total_bytes;
     head->consumed = peer->credited = peer->taken_at;
+    head->called = internode == internode->parent->internode ? weiri_called_own(internode->parent)
+                                                             : (weiri_called){.chain = 0};
     peer->sent++;
     peer->sent_at = message_after(peer, peer->sent_at, bytes);
     weiri_net_lock(internode->net);
@@ -282,10 +285,19 @@ weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t by
     return WEIR_OK;
 }
 
+/* Whether a message belongs to another call than this rank's. */
+static int message_differs(const weiri_internode *internode, const weiri_internode_head *head)
+{
+    return head->called.chain && head->called.chain != internode->parent->chain;
+}
+
 weir_status weiri_internode_take(weiri_internode *internode, int rank)
 {
     weiri_internode_peer *peer = &internode->peers[rank];
     const weiri_internode_head *head = message_head(peer, peer->taken_at);
+    if (WEIRI_UNLIKELY(message_differs(internode, head)) &&
+        weiri_comm_refuse_chain(internode->parent) != WEIR_OK)
+        return WEIR_ERR_MISMATCH;
     peer->released = head->consumed;
     peer->taken_at = message_after(peer, peer->taken_at, head->bytes);
     peer->taken++;

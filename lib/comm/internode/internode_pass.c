@@ -163,7 +163,7 @@ static const weiri_where *pass_record_of(weiri_internode *internode, int rank)
 }
 
 void weiri_internode_put_record(weiri_internode *internode, int to, int rank,
-                                const weiri_where *record)
+                                const weiri_where *record, int is_final)
 {
     const weiri_net_ops *ops = internode->net->ops;
     const weiri_internode_peer *peer = &internode->peers[to];
@@ -172,7 +172,7 @@ void weiri_internode_put_record(weiri_internode *internode, int to, int rank,
     weir_status status = ops->put(peer->endpoint, internode->mem,
                                   (uint64_t)((const char *)record - internode->window), &peer->key,
                                   weiri_internode_mirror_at(internode, to, rank), sizeof *record);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK && is_final)
         ops->signal(peer->endpoint, &peer->key,
                     weiri_internode_words_at(internode, to, rank) +
                         offsetof(weiri_internode_words, answered),
@@ -192,7 +192,7 @@ static void pass_records(weiri_internode *internode)
         for (int i = 0; i < links->count; i++) {
             const int to = links->ranks[i];
             if (node_of[to] != node_of[rank])
-                weiri_internode_put_record(internode, to, rank, record);
+                weiri_internode_put_record(internode, to, rank, record, 1);
         }
     }
 }

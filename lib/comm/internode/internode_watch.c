@@ -161,13 +161,25 @@ void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
     weiri_net_unlock(internode->net);
 }
 
-static void watch_send_record(weiri_internode *internode)
+/* place: of a rank of this node. */
+static void watch_send_record(weiri_internode *internode, int place, int is_final)
 {
     const weiri_internode_links *links = internode->links;
-    weiri_where *record = &internode->own_records[internode->local->rank];
-    *record = *internode->local->where;
+    weiri_where *record = &internode->own_records[place];
+    *record = internode->local->peers[place].page->where;
     for (int i = 0; i < links->count; i++)
-        weiri_internode_put_record(internode, links->ranks[i], internode->parent->rank, record);
+        weiri_internode_put_record(internode, links->ranks[i],
+                                   internode->local->parent_ranks[place], record, is_final);
+}
+
+void weiri_internode_show_records(weiri_internode *internode, int of_node)
+{
+    const int own = internode->local->rank;
+    weiri_net_lock(internode->net);
+    for (int place = 0; place < internode->local->nranks && !internode->record_sent; place++)
+        if (place == own || of_node)
+            watch_send_record(internode, place, 0);
+    weiri_net_unlock(internode->net);
 }
 
 void weiri_internode_send_record(weiri_internode *internode)
@@ -175,7 +187,7 @@ void weiri_internode_send_record(weiri_internode *internode)
     weiri_net_lock(internode->net);
     if (!internode->record_sent) {
         internode->record_sent = 1;
-        watch_send_record(internode);
+        watch_send_record(internode, internode->local->rank, 1);
         weiri_internode_pass_on(internode);
         watch_flush(internode);
     }

@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #include "comm/node/node_comm.h"
 
+#include "comm/called.h"
+
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/env.h"
@@ -376,10 +378,13 @@ void weiri_comm_finish(weir_comm *comm)
         weiri_internode_signal_finished(comm->internode);
 }
 
-weir_status weiri_comm_check_aborted(const weir_comm *comm)
+weir_status weiri_comm_check_aborted(weir_comm *comm)
 {
-    if (!weir_load_acquire(comm->guard.abort_word))
+    const uint64_t reason = weir_load_acquire(comm->guard.abort_word);
+    if (!reason)
         return WEIR_OK;
+    if (reason == WEIRI_ABORT_FAILED && weiri_called_await(comm) != WEIR_OK)
+        return WEIR_ERR_MISMATCH;
     return weiri_fail(WEIR_ERR_ABORTED,
                       "rank %d: weir_comm_destroy: the communicator was aborted, so other ranks "
                       "were not waited for",

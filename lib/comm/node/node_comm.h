@@ -13,8 +13,9 @@
 weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *config,
                                    weir_comm *parent, const int *members, weir_comm **comm);
 weir_status weiri_node_comm_destroy(weir_comm *comm);
-/* Returns WEIR_ERR_ABORTED if the communicator was aborted; destroying it then does not wait. */
-weir_status weiri_comm_check_aborted(const weir_comm *comm);
+/* Returns WEIR_ERR_ABORTED, or WEIR_ERR_MISMATCH if calls differed, if the communicator was
+ * aborted; destroying it then does not wait. */
+weir_status weiri_comm_check_aborted(weir_comm *comm);
 
 static inline weir_status weiri_node_comm_barrier(weir_comm *comm)
 {

@@ -91,7 +91,7 @@ static weir_status plan_host_post_buffers(weiri_host_launch *launch,
         own->out = reached[1] ? weiri_region_describe(coll->comm, placement->out, layout->out_bytes)
                               : none;
     }
-    weir_store_release(&own->flag, coll->epoch);
+    weiri_flag_publish(coll, &own->flag, coll->epoch);
     for (int rank = 0; rank < coll->nranks; rank++)
         launch->unread |= rank != coll->rank ? weiri_rank_set_of((uint32_t)rank) : 0;
     return WEIR_OK;

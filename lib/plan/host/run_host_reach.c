@@ -19,7 +19,7 @@ int weiri_host_read_post(weiri_host_launch *launch, int rank)
     const weiri_plan_context *context = launch->context;
     char **base = launch->own->bases + rank * WEIR_PLAN_BUFFERS;
     const char *in = NULL;
-    if (weir_load_acquire(&weiri_post_of(coll, rank)->flag) < coll->epoch)
+    if (weir_load_acquire(&weiri_post_of(coll, rank)->flag.value) < coll->epoch)
         return 0;
     if (context->in_place) {
         launch->status = weiri_post_out(coll, rank, NULL, &base[0]);

@@ -251,7 +251,7 @@ static int plan_host_find_obstacle(const weiri_host_launch *launch, const weiri_
     const weiri_channel *channels = weiri_program_channels(launch->program);
     const weiri_coll *coll = launch->host->coll;
     if (block->post >= 0) {
-        what->word = &weiri_post_of(coll, block->post)->flag;
+        what->word = &weiri_post_of(coll, block->post)->flag.value;
         what->target = coll->epoch;
         what->peer = weiri_comm_parent_rank(coll->comm, block->post);
         return 1;

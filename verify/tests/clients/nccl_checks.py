@@ -539,6 +539,32 @@ def counts(r):
     lib.CommDestroy(comm)
 
 
+def called(r):
+    """A rank that calls something else is named with both calls, whichever rank it is."""
+    os.environ["NCCL_CHECK_MODE"] = "DEBUG_GLOBAL"
+    lib, data, out = r.lib, buffer(INT32, [1] * 16), buffer(INT32, [0] * 64)
+    planted = (
+        ("allgather int32 4", lambda c: lib.try_("AllGather", data, out, 4, INT32, c, None)),
+        ("allreduce int32 4 max", lambda c: lib.try_("AllReduce", data, out, 4, INT32, MAX, c, None)),
+        ("allreduce float 4 sum", lambda c: lib.try_("AllReduce", data, out, 4, FLOAT, SUM, c, None)),
+        ("allreduce int32 5 sum", lambda c: lib.try_("AllReduce", data, out, 5, INT32, SUM, c, None)),
+        ("broadcast int32 4 root 1", lambda c: lib.try_("Broadcast", data, out, 4, INT32, 1, c, None)))
+    for bad in range(r.nranks):
+        for i, (text, wrong) in enumerate(planted):
+            comm, result, tries = r.comm("id%d-%d" % (bad, i)), OK, 0
+            while result == OK and tries < 9:
+                right = lib.try_("AllReduce", data, out, 4, INT32, SUM, comm, None) if tries != 2 or \
+                    r.rank != bad else wrong(comm)
+                if right == OK and r.rank < 2:  # sends of which the others do not know
+                    lib.try_("Send" if r.rank else "Recv", data, 1, INT32, 1 - r.rank, comm, None)
+                result, tries = right, tries + 1
+            error = lib.last_error()
+            demand(result == USAGE and " as its 3rd call, rank " in error, error)
+            demand("rank %d calls %s" % (bad, text) in error or
+                   "rank %d %s" % (bad, text) in error, error)
+            lib.CommAbort(comm)
+
+
 def id_creators(r):
     """Unique ids created by each rank; one that its creator does not use; and one used twice."""
     lib, data, made = r.lib, buffer(INT32, [r.rank]), ctypes.c_void_p()
@@ -829,6 +855,8 @@ CHECKS = [
     ("a revoked communicator fails on every rank", revoke, 2, "nccl"),
     ("counts of send and receive that differ are reported", counts, 2, "nccl"),
     ("counts of send and receive that differ between nodes are reported", counts, "ab", "nccl"),
+    ("a rank that calls something else is named", called, 3, "nccl"),
+    ("a rank that calls something else is named across nodes", called, "aab", "nccl"),
     ("any rank may create the unique id, which is used once", id_creators, 3, "nccl"),
     ("a rank on any node may create the unique id, which is used once", id_creators, "abc", "nccl"),
     ("invalid arguments are rejected", refusals, 2, "nccl"),

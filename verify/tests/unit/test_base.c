@@ -210,6 +210,7 @@ TEST(every_variable_with_a_bad_value_is_rejected)
                 {"WEIR_LAUNCHER", {"lsf"}, {"slurm", "none"}},
                 {"WEIR_IB_GID_INDEX", {"-1", "x"}, {"0", "3"}},
                 {"WEIR_CMA", {"2", "off"}, {"0", "1"}},
+                {"WEIR_CHECK", {"2", "on"}, {"0", "1"}},
                 {"WEIR_XPMEM", {"yes"}, {"0"}},
                 {"WEIR_ALLOW_SHARED_GPU", {"true"}, {"1"}},
                 {"WEIR_RAS", {"yes", "host", "host:"}, {"0", "1", "localhost:28028", "[::1]:5"}},
