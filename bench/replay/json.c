@@ -1,6 +1,8 @@
 /* JSON that is read as a stream: see json.h. */
 #include "bench/replay/json.h"
 
+#include "base/error.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -256,6 +258,8 @@ static void json_value(replay_json *json, const replay_json_field *field, void *
         replay_json_raw(json);
         free(*(char **)to);
         *(char **)to = strdup(json->is_cut ? "" : json->text);
+        if (!*(char **)to)
+            json->status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to read JSON");
     } else {
         const replay_token token = json_leave(json, replay_json_next(json));
         const int is_text = token == REPLAY_JSON_STRING &&

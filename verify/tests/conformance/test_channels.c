@@ -158,6 +158,18 @@ static int abort_ends_wait(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* What LL128 lines carry of the last bytes of a message: these, then zeros. */
+static void test_bytes_past_the_end_are_zeros(void **state)
+{
+    _Alignas(8) char bytes[24];
+    (void)state;
+    memset(bytes, 0x7f, sizeof bytes);
+    for (size_t at = 0; at < 8; at++)
+        for (size_t left = 1; left <= 9; left++)
+            assert_true(weir_long_load(bytes + at, left) ==
+                        UINT64_C(0x7f7f7f7f7f7f7f7f) >> (left < 8 ? 64 - 8 * left : 0));
+}
+
 #define CONFORMS(name, transport, nranks, rounds)                                                  \
     RANKS_TEST(name, nranks, channels_conform, (&(subject){transport, nranks, rounds}))
 
@@ -175,6 +187,7 @@ int main(void)
         COMM_TEST("both ends report that no semaphores are left", 3, use_up_semaphores),
         COMM_TEST("both ends report that one could not map a semaphore", 3, fail_to_map_semaphore),
         RANKS_TEST("an abort ends the waits of channels", 2, abort_ends_wait, NULL),
+        cmocka_unit_test(test_bytes_past_the_end_are_zeros),
     };
     return RUN_TESTS("channels", tests);
 }
