@@ -68,12 +68,13 @@ static weir_status observed_node_read(replay_json *json, void *context)
 {
     observed_node node = {.id = -1};
     const long line = json->line;
-    weir_status status = WEIR_OK;
-    if (replay_json_object(json, &table, &node) && !json->fault && *node.name)
+    const int is_call = replay_json_object(json, &table, &node);
+    weir_status status = json->status;
+    if (is_call && status == WEIR_OK && !json->fault && *node.name)
         status = observed_use(context, &node, line);
     free(node.inputs);
     free(node.outputs);
-    return status == WEIR_OK ? json->status : status;
+    return status;
 }
 
 static weir_status observed_top(replay_json *json, void *context)

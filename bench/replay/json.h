@@ -60,13 +60,14 @@ weir_status replay_json_each(replay_json *json,
 
 /* What a key's value becomes in a struct. */
 typedef enum replay_json_use {
-    REPLAY_JSON_WHOLE,  /* int64_t: a whole number; -1: it is none */
-    REPLAY_JSON_COUNT,  /* int64_t: plus 1 if the value is a whole number above 0 */
-    REPLAY_JSON_REAL,   /* double */
-    REPLAY_JSON_NS,     /* int64_t: microseconds, which may have decimals, in nanoseconds; -1 */
-    REPLAY_JSON_TEXT,   /* char[bytes]: a string; "" if it is none or too long */
-    REPLAY_JSON_BEGIN,  /* char[bytes]: the beginning of a string */
-    REPLAY_JSON_RAW,    /* char *, malloc'd: the value's text in the file; "" if it is too long */
+    REPLAY_JSON_WHOLE, /* int64_t: a whole number; -1: it is none */
+    REPLAY_JSON_COUNT, /* int64_t: plus 1 if the value is a whole number above 0 */
+    REPLAY_JSON_REAL,  /* double */
+    REPLAY_JSON_NS,    /* int64_t: microseconds, which may have decimals, in nanoseconds; -1 */
+    REPLAY_JSON_TEXT,  /* char[bytes]: a string; "" if it is none or too long */
+    REPLAY_JSON_BEGIN, /* char[bytes]: the beginning of a string */
+    REPLAY_JSON_RAW, /* char *, malloc'd: the value's text in the file; "" if it is too long; NULL:
+                         no memory, as the scanner's status says */
     REPLAY_JSON_MEMBERS /* none: an object whose keys are looked up in the same table */
 } replay_json_use;
 

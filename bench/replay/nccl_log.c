@@ -192,7 +192,9 @@ static weir_status log_call(replay_reader *reader, long line, const log_place *p
     } else {
         call.kind = (uint8_t)kind;
         call.comm = seat->comm;
-        call.stream = replay_seat_stream(reader, place->process, stream);
+        const weir_status status = replay_seat_stream(reader, place->process, stream, &call.stream);
+        if (status != WEIR_OK)
+            return status;
         call.count = (uint64_t)count;
         call.dtype = (uint8_t)dtype; /* NCCL's numbers are weir's */
         call.op = (uint8_t)(op < WEIR_OP_COUNT ? op : WEIR_SUM);

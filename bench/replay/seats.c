@@ -54,7 +54,8 @@ replay_seat *replay_seat_find(replay_reader *reader, const char *key)
     return seats->last = found ? *(void **)found : NULL;
 }
 
-uint8_t replay_seat_stream(replay_reader *reader, const char *process, const char *stream)
+weir_status replay_seat_stream(replay_reader *reader, const char *process, const char *stream,
+                               uint8_t *number)
 {
     char key[256];
     replay_seats *seats = seats_of(reader);
@@ -62,10 +63,11 @@ uint8_t replay_seat_stream(replay_reader *reader, const char *process, const cha
     seat_process *of = seats ? tree_entry(&seats->processes, process, sizeof *of) : NULL;
     seat_process *found = of ? tree_entry(&seats->streams, key, sizeof *found) : NULL;
     if (!found)
-        return 0;
+        return replay_no_memory();
     if (found->rank == 0)
         found->rank = ++of->nstreams;
-    return (uint8_t)(found->rank <= UINT8_MAX ? found->rank - 1 : UINT8_MAX);
+    *number = (uint8_t)(found->rank <= UINT8_MAX ? found->rank - 1 : UINT8_MAX);
+    return WEIR_OK;
 }
 
 weir_status replay_seat_set(replay_reader *reader, long line, const char *key, const char *process,

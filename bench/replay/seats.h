@@ -25,8 +25,9 @@ typedef struct replay_seats {
 
 /* Finds a seat of the current format, or NULL. */
 replay_seat *replay_seat_find(replay_reader *reader, const char *key);
-/* Returns the number of a process's stream, in the order in which they appear. */
-uint8_t replay_seat_stream(replay_reader *reader, const char *process, const char *stream);
+/* Finds the number of a process's stream, in the order in which they appear. */
+weir_status replay_seat_stream(replay_reader *reader, const char *process, const char *stream,
+                               uint8_t *number);
 /* Adds a seat, or replaces the one with its key. process names the process, and its device if it
  * may have several. */
 weir_status replay_seat_set(replay_reader *reader, long line, const char *key, const char *process,
