@@ -103,14 +103,18 @@ static void number_comms(replay_trace *trace, const char *used, uint32_t *number
             trace->ranks[rank].calls[i].comm = numbers[trace->ranks[rank].calls[i].comm];
 }
 
-/* Leaves out the times of a rank that are none, or lie before that of a previous call. Returns the
- * first one that is left; INFINITY: none. */
+/* Leaves out the times of a rank that are none, or lie before that of a previous call of the
+ * stream. (Threads write a line when a call ends.) Returns the first one that is left; INFINITY:
+ * none. */
 static double check_times(replay_reader *reader, const replay_rank *rank)
 {
-    double first = INFINITY, last = -INFINITY;
+    double first = INFINITY, lasts[UINT8_MAX + 1];
+    for (int stream = 0; stream <= UINT8_MAX; stream++)
+        lasts[stream] = -INFINITY;
     for (size_t i = 0; i < rank->count; i++) {
         replay_call *call = &rank->calls[i];
-        const int jumps = call->start_s < last;
+        double *last = &lasts[call->stream];
+        const int jumps = call->start_s < *last;
         reader->file = call->file;
         if (jumps)
             replay_note(reader, call->line,
@@ -127,8 +131,8 @@ static double check_times(replay_reader *reader, const replay_rank *rank)
             call->start_s = NAN;
         if (isnan(call->start_s))
             continue;
-        last = call->start_s;
-        first = last < first ? last : first;
+        *last = call->start_s;
+        first = *last < first ? *last : first;
     }
     return first;
 }

@@ -150,6 +150,16 @@ TEST(what_is_cut_off_or_jumps_is_noted_once_with_a_count)
     replay_trace_free(trace);
 }
 
+TEST(streams_have_times_of_their_own)
+{
+    replay_trace *trace = NULL;
+    assert_int_equal(READ("comm v 0\ncomm w 0\n2 r0 v barrier\n1 r0 w barrier stream=1\n", &trace),
+                     WEIR_OK);
+    assert_int_equal(trace->nnotes, 0);
+    assert_true(trace->ranks[0].calls[0].start_s == 1 && trace->ranks[0].calls[1].start_s == 0);
+    replay_trace_free(trace);
+}
+
 TEST(a_block_of_zeros_ends_a_killed_job)
 {
     replay_trace *trace = NULL;
