@@ -68,8 +68,11 @@ static weir_comm *open_planted(weir_boot *boot, const layout *where)
 {
     setenv("WEIR_CHECK", "1", 1);
     setenv("WEIR_TIMEOUT_MS", "20000", 1);
-    return where ? open_internode(boot, where)
-                 : open_comm_with(boot, WEIR_BACKEND_HOST, DEADLINE_MS);
+    weir_comm *comm =
+        where ? open_internode(boot, where) : open_comm_with(boot, WEIR_BACKEND_HOST, DEADLINE_MS);
+    if (comm && comm->gpu_comm) /* a stand-in, which was attached later */
+        comm->gpu_comm->await_calls = weiri_called_await;
+    return comm;
 }
 
 /* The number that the text of a long call has instead. */
