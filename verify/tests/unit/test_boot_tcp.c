@@ -656,17 +656,6 @@ TEST_ON_RANKS(a_second_rank_0_is_rejected, 3)
     return failures;
 }
 
-static int count_entries(const char *folder)
-{
-    int count = 0;
-    DIR *opened = opendir(folder);
-    while (opened && readdir(opened))
-        count++;
-    if (opened)
-        closedir(opened);
-    return count;
-}
-
 /* Whether the process has so many descriptors and threads within 5 seconds. */
 static int reaches_counts(int files, int threads)
 {
