@@ -16,6 +16,7 @@
  * of the node, and every rank from the leader. If nodes have so many ranks that a message cannot
  * hold a word of each block, the collective's other algorithm is used.
  */
+#include "base/error.h"
 #include "coll/internode/internode_coll.h"
 #include "coll/host/slot.h"
 
