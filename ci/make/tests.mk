@@ -76,6 +76,8 @@ test_objects = $(foreach file,$(1),$(O)/obj/verify/tests/$(file).o $(O)/obj_cuda
 $(call test_objects,conformance/% unit/% fuzz/% gpu/%): OPT := -O0 $(filter-out -O%,$(OPT))
 $(call test_objects,$(addprefix conformance/test_,coll late_ranks algo internode internode_algos net nccl_sends ports xpmem_faults) fuzz/test_plan_brute unit/test_plan_run): \
 	OPT := -O1 $(filter-out -O%,$(OPT))
+# What compilers of distributions check by default.
+$(call test_objects,unit/test_rank_list): OPT := -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
 endif
 $(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
 

@@ -19,7 +19,7 @@ static inline void weiri_ranks_add(weiri_ranks *ranks, int rank)
     ranks->used +=
         (size_t)snprintf(ranks->list + ranks->used, LONGEST, "%s%d", ranks->used ? ", " : "", rank);
     if (ranks->used + LONGEST > sizeof ranks->list)
-        snprintf(ranks->list + ranks->used, LONGEST, ", ...");
+        snprintf(ranks->list + ranks->used, sizeof ranks->list - ranks->used, ", ...");
 }
 
 static inline const char *weiri_ranks_noun(const weiri_ranks *ranks)
