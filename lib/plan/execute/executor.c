@@ -154,6 +154,20 @@ weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *
     return executor->ops->run(executor, context, call);
 }
 
+/* The error of a call on an aborted communicator. If a kernel has aborted it, the run of the plan's
+ * context finds that out too, and says which operation waited. */
+static __attribute__((noinline)) weir_status
+executor_fail_aborted(weir_executor *executor, const weir_plan *plan, const weir_call *call)
+{
+    weir_comm *comm = executor->comm;
+    weiri_plan_context *context = NULL;
+    if (comm->gpu && call && call->size == sizeof *call &&
+        weir_load_acquire(comm->guard.abort_word) == WEIR_ABORTED_BY_KERNEL)
+        context = weiri_plan_context_find(executor, plan, call, 0);
+    return context ? executor->ops->run(executor, context, call)
+                   : weiri_comm_fail_call(comm, "weir_executor_run");
+}
+
 weir_status weir_executor_run_call(weir_executor *executor, const weir_plan *plan,
                                    const weir_call *call)
 {
@@ -162,9 +176,9 @@ weir_status weir_executor_run_call(weir_executor *executor, const weir_plan *pla
     if (WEIRI_UNLIKELY(!executor || !plan))
         return weiri_fail(WEIR_ERR_INVALID, "weir_executor_run: executor and plan are required");
     weir_comm *comm = executor->comm;
-    weir_status status = WEIRI_UNLIKELY(weiri_comm_is_aborted(comm))
-                             ? weiri_comm_fail_call(comm, "weir_executor_run")
-                             : weiri_comm_admit(comm, "weir_executor_run");
+    if (WEIRI_UNLIKELY(weiri_comm_is_aborted(comm)))
+        return executor_fail_aborted(executor, plan, call);
+    weir_status status = weiri_comm_admit(comm, "weir_executor_run");
     if (WEIRI_UNLIKELY(status == WEIR_OK && (!call || call->size != sizeof *call))) {
         status = weiri_call_read("weir_executor_run_call", call, &own);
         call = &own;
