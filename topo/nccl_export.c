@@ -152,12 +152,16 @@ static void export_switches(exported *device)
 }
 
 /* NCCL uses NICs with verbs, and without any of them the others; none that is down. A machine that
- * it has described has no more. */
+ * it has described has no more. To NCCL a virtio NIC is no PCI device: it adds those of a virtual
+ * machine to the first <cpu> by itself (2.28.9). */
 static int export_uses_nic(const weiri_topo *topo, const weiri_topo_device *nic)
 {
+    enum { VIRTIO = 0x1af4 };
     int openfabrics = 0;
     if (weiri_topo_is_nccl(topo))
         return 1;
+    if (nic->vendor_id == VIRTIO)
+        return 0;
     for (int i = 0; i < topo->nics.count; i++)
         openfabrics |= topo->nics.entries[i].device.openfabrics;
     return nic->link_up != 0 && nic->openfabrics == openfabrics;

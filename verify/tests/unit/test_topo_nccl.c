@@ -497,6 +497,33 @@ TEST(a_recording_is_written_for_nccl)
     weiri_topo_destroy(again);
 }
 
+/* The machine of the test before, if its NICs were a virtual machine's. */
+TEST(virtio_nics_are_left_to_nccl)
+{
+    static char text[1 << 16];
+    char path[32];
+    FILE *file = fopen("topo/machines/8-gpu-8-nic.xml", "re");
+    assert_non_null(file);
+    const size_t bytes = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    for (char *at = strstr(text, "[15b3:"); at; at = strstr(at, "[15b3:"))
+        memcpy(at, "[1af4:", 6);
+    test_file_temporary(text, bytes, path);
+    weiri_topo *topo = NULL;
+    assert_int_equal(weiri_topo_load(path, &topo), WEIR_OK);
+    unlink(path);
+    assert_int_equal(counts_of(topo).nics, 8);
+    char *written = write_nccl(topo, NULL, WEIR_OK);
+    assert_null(strstr(written, "<nic>"));
+    weiri_topo *again = load_text(written);
+    int found = -1;
+    assert_int_equal(weiri_topo_diff(topo, "A", again, "B", stderr, &found), WEIR_OK);
+    assert_int_equal(found, 0);
+    free(written);
+    weiri_topo_destroy(topo);
+    weiri_topo_destroy(again);
+}
+
 #define MAP_NUMA "numa 0 0 0-15\nnuma 1 1 16-31 # the guest's\n"
 
 TEST(a_virtual_machine_gets_its_own_addresses_and_the_hosts_switches)
