@@ -66,7 +66,7 @@ static void fill_list(uint64_t *list)
 {
     for (uint64_t e = 0; e < ENTRIES; e++) {
         list[2 * e] = e * 2903 * 16 % (POOL / 2 - BLOCK);
-        list[2 * e + 1] = POOL / 2 + (ENTRIES - 1 - e) * (BLOCK + 16 * (e % 2));
+        list[2 * e + 1] = POOL / 2 + (ENTRIES - 1 - e) * (BLOCK + 16) + 16 * (e % 2);
     }
 }
 
