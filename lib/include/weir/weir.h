@@ -595,10 +595,11 @@ WEIR_API void weir_switchchan_free(weir_switchchan *chan);
  * kernels when a communicator, an expert-parallel group or a plan's first call is created, so
  * creation counts as such a call. cudaDeviceSetLimit, and the first launch of a kernel with a
  * larger stack than any before, with printf, assert or malloc: loading is not enough for these;
- * launch such a kernel once beforehand. cudaMalloc, cudaMallocAsync, weir_mem_alloc,
- * cudaDeviceSynchronize and cudaStreamSynchronize hold up nothing. While a proxy runs, weir does
- * not unmap memory that a peer has deregistered (legacy IPC): it stays mapped until the proxy has
- * stopped.
+ * launch such a kernel once beforehand. A copy within one GPU, of any size, and cudaMemsetAsync of
+ * more than 1 KiB are kernels: they start only where the kernel that waits leaves room. cudaMalloc,
+ * cudaMallocAsync, weir_mem_alloc, cudaDeviceSynchronize and cudaStreamSynchronize hold up nothing.
+ * While a proxy runs, weir does not unmap memory that a peer has deregistered (legacy IPC): it
+ * stays mapped until the proxy has stopped.
  */
 typedef struct weir_proxy weir_proxy;
 struct weir_trigger;  /* weir/port_device.h */
