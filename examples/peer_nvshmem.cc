@@ -26,7 +26,8 @@ struct Peer {
 int nvshmem_peer_probe(const weir_peer_job *job, weir_peer_about *about, char *why)
 {
     const char *nvls = std::getenv("NVSHMEM_DISABLE_NVLS");
-    snprintf(about->version, sizeof about->version, "%s", NVSHMEM_VENDOR_BASE_VERSION_STRING);
+    snprintf(about->version, sizeof about->version, "%d.%d.%d", NVSHMEM_VENDOR_MAJOR_VERSION,
+             NVSHMEM_VENDOR_MINOR_VERSION, NVSHMEM_VENDOR_PATCH_VERSION);
     snprintf(about->settings, sizeof about->settings, "NVSHMEM_DISABLE_NVLS=%s (%s)",
              nvls ? nvls : "0", nvls ? "environment" : "default");
     snprintf(why, WEIR_PEER_TEXT, "it works on GPUs; give --backend cuda");
