@@ -193,6 +193,7 @@ static int run_forked_rank(weir_boot *boot, void *argument)
 {
     const program *p = argument;
     const bench_launch launch = bench_launch_of_fork(p->launch, boot);
+    bench_launch_note_child(launch.rank);
     return run_rank(p, &launch);
 }
 
@@ -239,6 +240,8 @@ int bench_program_main(const bench_workload *workload, weir_collective collectiv
      * ended at once could make the launcher kill rank 0 before it has reported. */
     if ((*problem || informs) && (!launch.variable || *refusal))
         return end_early(&p, problem);
+    if (launch.launcher == BENCH_LAUNCHER_FORK && options->for_s > 0)
+        bench_launch_pass_term(options->ngpus);
     if (launch.launcher == BENCH_LAUNCHER_FORK)
         return bench_launch_fork(name, options->ngpus, run_forked_rank, (void *)(uintptr_t)&p);
     return run_rank(&p, &launch);

@@ -77,9 +77,13 @@ typedef struct bench_counters {
     long long corrected, uncorrected; /* ECC errors */
     long long link_errors;            /* replays, recoveries and CRC errors of all links */
     int links_active, links;
+    long long pcie_replays; /* of the GPU's PCIe link */
+    long long xids;         /* errors that the driver has reported since bench_nvml_watch_xids */
 } bench_counters;
 /* Reads the counters. Returns 0, or -1 if the GPU cannot be read at all. */
 int bench_nvml_count(bench_nvml *nvml, bench_counters *counters);
+/* Counts the driver's errors (Xid) from now on, if it reports them. */
+void bench_nvml_watch_xids(bench_nvml *nvml);
 /* The seconds that all readings took. */
 double bench_nvml_spent_s(const bench_nvml *nvml);
 

@@ -54,6 +54,8 @@ struct bench_nvml {
     functions call;
     int begun; /* init was called with success */
     double spent_s;
+    void *xid_events; /* NULL: not watched */
+    long long xids;
     bench_nvml_info info;
 };
 
@@ -241,13 +243,55 @@ static void nvml_count_links(const bench_nvml *nvml, bench_counters *counters)
     }
 }
 
+static long long nvml_pcie_replays(const bench_nvml *nvml)
+{
+    int (*read_replays)(void *device, unsigned *count);
+    unsigned count;
+    return nvml_symbol(nvml, "nvmlDeviceGetPcieReplayCounter", &read_replays,
+                       sizeof read_replays) &&
+                   read_replays(nvml->device, &count) == 0
+               ? (long long)count
+               : -1;
+}
+
+void bench_nvml_watch_xids(bench_nvml *nvml)
+{
+    enum { XID_EVENTS = 0x8 };
+    int (*create)(void **set);
+    int (*watch)(void *device, unsigned long long types, void *set);
+    if (!nvml || !nvml->device || nvml->xid_events ||
+        !nvml_symbol(nvml, "nvmlEventSetCreate", &create, sizeof create) ||
+        !nvml_symbol(nvml, "nvmlDeviceRegisterEvents", &watch, sizeof watch) ||
+        create(&nvml->xid_events) != 0)
+        return;
+    if (watch(nvml->device, XID_EVENTS, nvml->xid_events) != 0)
+        nvml->xid_events = NULL;
+}
+
+static long long nvml_xids(bench_nvml *nvml)
+{
+    struct {
+        void *device;
+        unsigned long long type, data;
+        unsigned gpu_instance, compute_instance;
+    } event;
+    int (*next)(void *set, void *event, unsigned timeout_ms);
+    if (!nvml->xid_events || !nvml_symbol(nvml, "nvmlEventSetWait_v2", &next, sizeof next))
+        return -1;
+    while (next(nvml->xid_events, &event, 0) == 0)
+        nvml->xids++;
+    return nvml->xids;
+}
+
 int bench_nvml_count(bench_nvml *nvml, bench_counters *counters)
 {
-    *counters = (bench_counters){-1, -1, -1, -1, -1};
+    *counters = (bench_counters){-1, -1, -1, -1, -1, -1, -1};
     if (!nvml || !nvml->device)
         return -1;
     counters->corrected = nvml_ecc_errors(nvml, ECC_CORRECTED);
     counters->uncorrected = nvml_ecc_errors(nvml, ECC_UNCORRECTED);
     nvml_count_links(nvml, counters);
+    counters->xids = nvml_xids(nvml);
+    counters->pcie_replays = nvml_pcie_replays(nvml);
     return 0;
 }

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 _Static_assert((int)BENCH_LAUNCHER_MPI == (int)WEIRI_LAUNCHER_MPI &&
                    (int)BENCH_LAUNCHER_PMIX == (int)WEIRI_LAUNCHER_PMIX &&
@@ -205,6 +207,43 @@ void bench_launch_identity(weiri_job_identity *identity)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, launch_find_identity);
     *identity = launch_known_identity;
+}
+
+/* Shared with the ranks, which write their process ids; NULL: SIGTERM is not passed on. */
+static struct launch_children {
+    volatile sig_atomic_t term_came;
+    int count;
+    pid_t pids[WEIR_RANKS_MAX];
+} * launch_children;
+
+static void launch_pass_term(int number)
+{
+    launch_children->term_came = 1;
+    for (int i = 0; i < launch_children->count; i++)
+        if (launch_children->pids[i] > 0)
+            kill(launch_children->pids[i], number);
+}
+
+void bench_launch_pass_term(int nranks)
+{
+    const struct sigaction action = {.sa_handler = launch_pass_term, .sa_flags = SA_RESTART};
+    void *shared = mmap(NULL, sizeof *launch_children, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return;
+    launch_children = shared;
+    launch_children->count = nranks;
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void bench_launch_note_child(int rank)
+{
+    if (!launch_children)
+        return;
+    signal(SIGTERM, SIG_DFL);
+    launch_children->pids[rank] = getpid();
+    if (launch_children->term_came)
+        raise(SIGTERM);
 }
 
 int bench_launch_fork(const char *program, int nranks, int (*body)(weir_boot *boot, void *argument),

@@ -49,5 +49,10 @@ void bench_launch_identity(weiri_job_identity *identity);
  * codes, or 3 if a rank was killed and no other rank reported an error. */
 int bench_launch_fork(const char *program, int nranks, int (*body)(weir_boot *boot, void *argument),
                       void *argument);
+/* For bench_launch_fork, which follows: passes a SIGTERM on to the ranks, as launchers do. Without
+ * memory it ends only this process, as usual. Local. */
+void bench_launch_pass_term(int nranks);
+/* In a forked rank: takes part in that, if it was asked for. Local. */
+void bench_launch_note_child(int rank);
 
 #endif

@@ -175,6 +175,10 @@ static void *run_watchdog(void *opaque)
         const int came = sigtimedwait(&term, NULL, &tick);
         if (atomic_load(&watch->ended))
             return NULL;
+        if (came == SIGTERM && atomic_load(&watch->takes_term)) {
+            atomic_store(&watch->term_came, 1);
+            continue;
+        }
         if (came == SIGTERM && bench_setup_is_reporting()) {
             kill(getpid(), SIGTERM); /* stays pending: the report looks for it */
             return NULL;
@@ -221,6 +225,16 @@ void bench_watch_end(bench_watch *watch)
     pthread_join(watch->thread, NULL);
     pthread_mutex_destroy(&watch->mutex);
     watch->started = 0;
+}
+
+void bench_watch_take_term(bench_watch *watch, int takes)
+{
+    atomic_store(&watch->takes_term, takes);
+}
+
+int bench_watch_was_terminated(const bench_watch *watch)
+{
+    return atomic_load(&watch->term_came);
 }
 
 void bench_watch_agree_end(bench_watch *watch)

@@ -20,11 +20,12 @@ typedef struct bench_watch {
     pthread_t thread;
     int started;
     atomic_int ended;
-    atomic_int agreed_end;           /* all ranks end, as they have agreed */
-    atomic_uint_fast64_t steps;      /* how often the rank has reported progress */
-    atomic_uint_fast64_t allowed_ms; /* beyond the deadline, for the current step */
-    atomic_uint_fast64_t ticks;      /* how often the thread has looked */
-    atomic_uint_fast64_t stopped_ms; /* of a long stop of the process; 0: there was none */
+    atomic_int agreed_end;            /* all ranks end, as they have agreed */
+    atomic_int takes_term, term_came; /* a SIGTERM is only noted; one was */
+    atomic_uint_fast64_t steps;       /* how often the rank has reported progress */
+    atomic_uint_fast64_t allowed_ms;  /* beyond the deadline, for the current step */
+    atomic_uint_fast64_t ticks;       /* how often the thread has looked */
+    atomic_uint_fast64_t stopped_ms;  /* of a long stop of the process; 0: there was none */
     _Atomic(const char *) phase;
     pthread_mutex_t mutex; /* protects comm */
     weir_comm *comm;       /* NULL before it is created and after it is destroyed */
@@ -45,6 +46,11 @@ void bench_watch_end(bench_watch *watch);
 void bench_watch_comm(bench_watch *watch, weir_comm *comm);
 /* Adds a communicator whose calls a report shows as well; NULL removes all. Local. */
 void bench_watch_other(bench_watch *watch, weir_comm *comm);
+/* takes: from now on, a SIGTERM only asks the program to end early; 0: it ends the program. Local.
+ */
+void bench_watch_take_term(bench_watch *watch, int takes);
+/* Returns 1 if a SIGTERM has asked the program to end early. Local. */
+int bench_watch_was_terminated(const bench_watch *watch);
 /* Says that all ranks end by agreement, after an error or with the work done: if the launcher then
  * terminates the job, no rank is lost. Local. */
 void bench_watch_agree_end(bench_watch *watch);

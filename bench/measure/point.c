@@ -2,6 +2,7 @@
 #include "bench/measure/point.h"
 
 #include "bench/check/checks.h"
+#include "bench/hours/hours.h"
 #include "bench/measure/timed.h"
 #include "bench/trial/data.h"
 
@@ -202,5 +203,7 @@ weir_status bench_point_round(void *point)
             status = bench_series_extend_until(trial->job, series);
         trial->round += status == WEIR_OK && is_last && series->extension_rounds;
     } while (status == WEIR_OK && is_last && series->extension_rounds);
+    if (status == WEIR_OK && is_last && trial->options->for_s > 0 && !trial->in_place)
+        status = bench_hours_run(trial);
     return status == WEIR_OK && is_last ? finish_point(trial) : status;
 }

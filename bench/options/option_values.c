@@ -71,6 +71,32 @@ const weiri_option_type bench_option_dtype = {dtype_read, dtype_write, NULL};
 const weiri_option_type bench_option_op = {op_read, op_write, NULL};
 const weiri_option_type bench_option_root = {root_read, weiri_int_write, weiri_int_put};
 
+static int duration_read(const weiri_option *option, const char *text, void *settings,
+                         char *expected)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    char *end;
+    const double number = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end != text && number > 0 && number <= 1e6 && strcmp(end, units[i].unit) == 0) {
+            *(double *)(void *)((char *)settings + option->offset) = number * units[i].seconds;
+            return 0;
+        }
+    return weiri_expect(expected, "a time such as 90s, 10m or 8h");
+}
+
+static void duration_write(const weiri_option *option, const void *settings, FILE *to)
+{
+    const double s = *(const double *)(const void *)((const char *)settings + option->offset);
+    if (s > 0)
+        fprintf(to, "%gs", s);
+}
+
+const weiri_option_type bench_option_duration = {duration_read, duration_write, NULL};
+
 int bench_buffers_find(const char *text)
 {
     static const char *const words[][2] = {[BENCH_BUFFERS_WEIR] = {"registered", "weir"},

@@ -10,6 +10,8 @@
 
 /* int: "all" (BENCH_ALL), or the name of a type or an operation; or for -r a number. */
 extern const weiri_option_type bench_option_dtype, bench_option_op, bench_option_root;
+/* double: seconds, given as "90", "90s", "10m" or "8h". */
+extern const weiri_option_type bench_option_duration;
 /* bench_options: --peer adds a peer to `peers`. --inject sets `inject` and what belongs to it, or
  * the action that lists faults. */
 extern const weiri_option_type bench_option_peer, bench_option_inject;

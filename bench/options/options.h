@@ -116,11 +116,13 @@ typedef struct bench_options {
     int iterations; /* 0: as many as fit the time budget */
     int rounds;     /* --visits */
     int rounds_given;
-    int batched;      /* set by the program: operations are enqueued on the stream in batches; then
-                         -G is the number of batches and -n the number of operations per batch */
-    double until;     /* --until as a fraction of the median; 0: not given */
-    double floor_gbs; /* least average bus bandwidth, if floor_name is set */
-    int floor_given;  /* --min-bw */
+    int batched; /* set by the program: operations are enqueued on the stream in batches; then
+                    -G is the number of batches and -n the number of operations per batch */
+    double for_s, window_s; /* --for, 0: not given; --window */
+    int window_given;
+    double until;           /* --until as a fraction of the median; 0: not given */
+    double floor_gbs;       /* least average bus bandwidth, if floor_name is set */
+    int floor_given;        /* --min-bw */
     const char *floor_name; /* where it comes from; NULL: there is none */
     int warmups;            /* -1: until times no longer fall */
     int aggregate, cycles, checks;

@@ -97,6 +97,13 @@ static int check_iterations(const bench_options *options, char *problem)
         return bench_refuse(problem,
                             "-z %d and --mode latency: both set where ranks synchronise; give one",
                             options->blocking);
+    if (options->for_s > 0 &&
+        (options->min_bytes != options->max_bytes || options->cycles != 1 ||
+         options->dtype == BENCH_ALL || options->op == BENCH_ALL || options->root == BENCH_ALL))
+        return bench_refuse(problem, "--for repeats one row: give equal -b and -e, one type, "
+                                     "operation and root, and no -N");
+    if (options->window_given && !options->for_s)
+        return bench_refuse(problem, "--window needs --for, which it divides");
     if (options->skip && !options->per_iteration)
         return bench_refuse(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)

@@ -45,6 +45,14 @@ static const weiri_option rows[] = {
      .manifest = "until",
      .help = "add iterations until the 95% interval of every candidate's median is within "
              "PERCENT of the median (such as 2%), for at most -T seconds, else 10, per size"},
+    {0, "for", "TIME", &bench_option_duration, AT(for_s), .flags = SAME, .manifest = "for",
+     .help =
+         "after the rounds of the one size, repeat it out of place for TIME (90s, 10m, 8h), and "
+         "print a line for each window: times, outliers, and what explains outliers; SIGTERM "
+         "ends it early"},
+    {0, "window", "TIME", &bench_option_duration, AT(window_s), .initial = "60s",
+     .given = AT(window_given), .flags = SAME | EXPLAINED, .manifest = "window",
+     .help = "length of the windows of --for (default: 60s)"},
     {0, "min-bw", "GB/S", &weiri_option_decimal, AT(floor_gbs), .given = AT(floor_given),
      .help = "end with PASS, or with FAIL and exit code 1, if the average bus bandwidth of the "
              "footer is below this floor (default: 90% of NCCL_TESTS_MIN_BW, if it is set)"},

@@ -10,7 +10,7 @@ LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net 
 KIT_DIRS := lib/programs
 NCCL_DIRS := $(addprefix lib/nccl/,calls comm p2p rma gpu vendor)
 TOPO_DIRS := topo
-BENCH_DIRS := bench $(addprefix bench/,tuner moe blocks replay control options sizes job gpu candidate trial check measure statistics output)
+BENCH_DIRS := bench $(addprefix bench/,tuner moe blocks replay control options sizes job gpu candidate trial check measure hours statistics output)
 HEALTH_DIRS := bench/health bench/health/cli
 RESULTS_DIRS := $(addprefix results/,read store judge output)
 # Where a part depends on CUDA, a build contains either its *_cuda.c or its *_none.c.

@@ -105,4 +105,21 @@ says "an NVML library that fails to initialise is reported" \
     'libnvidia-ml.so.1, start: Driver Not Loaded' out
 bench none
 says "a missing NVML library is reported" 'rank 0: libnvidia-ml.so.1 cannot be opened' out
+
+# sum NAME: prints the sum of a column over the windows of --for.
+sum() {
+    awk -F, -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i }
+        NR > 1 { sum += $at } END { print at ? sum : "none" }' "$scratch/a-windows.csv"
+}
+export STANDIN_ERRORS="$scratch/errors"
+(for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; touch "$STANDIN_ERRORS"; done) &
+bench good --for 4s --window 1s
+wait
+ends "windows of --for with errors of a GPU" 0
+check "windows count Xids" "$([ "$(sum xid)" -ge 1 ]; echo $?)"
+check "windows count replays of the PCIe link" "$([ "$(sum pcie_replays)" = "$(sum xid)" ]; echo $?)"
+check "a GPU that is not throttled explains nothing" "$([ "$(sum power_capped)" = 0 ]; echo $?)"
+bench held --for 1s --window 1s
+check "windows show the power cap" "$([ "$(sum power_capped)" -ge 1 ]; echo $?)"
+check "windows show heat" "$([ "$(sum too_hot)" -ge 1 ]; echo $?)"
 finish

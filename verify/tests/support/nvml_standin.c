@@ -10,15 +10,19 @@
  *   STANDIN_LOST        the library does not know the GPU
  *   STANDIN_ANY         a GPU is at every address
  *
+ * Each time that a test makes the file that STANDIN_ERRORS names, and it is looked for, it is
+ * removed, and an Xid is reported; the PCIe link counts it as a replay.
+ *
  * Its NVLinks 0 to 4 lead to an NVSwitch, 6 to 11 to one that is not visible; link 5 is down.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, NO_DRIVER = 9 };
+enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, NO_DRIVER = 9, TIMED_OUT = 10 };
 enum { IDLE = 0x1, ADMINISTRATOR = 0x2, POWER_CAP = 0x4, HEAT = 0x20 };
 
 #ifdef STANDIN_ANY
@@ -49,6 +53,10 @@ EXPORT int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long lo
 EXPORT int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor);
 EXPORT int nvmlDeviceGetNvLinkState(void *device, unsigned link, int *is_active);
 EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, pci_info *end);
+EXPORT int nvmlEventSetCreate(void **set);
+EXPORT int nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set);
+EXPORT int nvmlEventSetWait_v2(void *set, void *event, unsigned timeout_ms);
+EXPORT int nvmlDeviceGetPcieReplayCounter(void *device, unsigned *count);
 
 #ifndef STANDIN_BARE
 
@@ -150,6 +158,35 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, pci_info *e
 {
     memset(end, 0, sizeof *end);
     snprintf(end->bus_id, sizeof end->bus_id, "%s", link < 5 ? "00000000:AB:00.0" : "");
+    return device == &gpu ? OK : NOT_FOUND;
+}
+
+static unsigned errors;
+
+int nvmlEventSetCreate(void **set)
+{
+    *set = &errors;
+    return OK;
+}
+
+int nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set)
+{
+    enum { XIDS = 0x8 };
+    return device == &gpu && set == &errors && types == XIDS ? OK : NOT_SUPPORTED;
+}
+
+int nvmlEventSetWait_v2(void *set, void *event, unsigned timeout_ms)
+{
+    const char *path = getenv("STANDIN_ERRORS");
+    if (set != &errors || !event || timeout_ms != 0 || !path || unlink(path) != 0)
+        return TIMED_OUT;
+    errors++;
+    return OK;
+}
+
+int nvmlDeviceGetPcieReplayCounter(void *device, unsigned *count)
+{
+    *count = errors;
     return device == &gpu ? OK : NOT_FOUND;
 }
 
