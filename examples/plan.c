@@ -23,7 +23,7 @@ static void need(weir_status status)
     }
 }
 
-/* Block r of a rank's input is for rank r, block r of its output is from rank r. */
+/* Part r of each rank's input is for rank r. Part r of each rank's output is from rank r. */
 static weir_status build_swap(weir_plan **plan)
 {
     weir_plan_spec spec = {.name = "swap", .collective = WEIR_COLL_ALLTOALL, .nranks = RANKS};
@@ -32,19 +32,19 @@ static weir_status build_swap(weir_plan **plan)
     if (status != WEIR_OK)
         return status;
     for (int rank = 0; rank < RANKS; rank++) {
-        const int peer = 1 - rank, block = 0; /* of threads */
+        const int peer = 1 - rank, block = 0; /* the thread block */
         weir_plan_chan chan = weir_plan_memory_channel(b, rank, peer);
         weir_plan_chunks in = weir_plan_input(b, rank), out = weir_plan_output(b, rank);
         weir_plan_chunks there = weir_plan_output(b, peer);
 
         weir_plan_copy(weir_plan_slice(out, rank, 1), weir_plan_slice(in, rank, 1), block);
-        weir_plan_relaxed_signal(chan, block, WEIR_PLAN_UNSYNCED); /* my launch has begun */
-        weir_plan_relaxed_wait(chan, block, WEIR_PLAN_AFTER);      /* so has the peer's */
+        weir_plan_relaxed_signal(chan, block, WEIR_PLAN_UNSYNCED); /* this rank's launch began */
+        weir_plan_relaxed_wait(chan, block, WEIR_PLAN_AFTER);      /* the peer's launch began */
         weir_plan_put(chan, weir_plan_slice(there, rank, 1), weir_plan_slice(in, peer, 1), block);
-        weir_plan_signal(chan, block, WEIR_PLAN_BEFORE); /* my data have been put */
-        weir_plan_wait(chan, block, WEIR_PLAN_AFTER);    /* so have the peer's */
+        weir_plan_signal(chan, block, WEIR_PLAN_BEFORE); /* this rank's data have been put */
+        weir_plan_wait(chan, block, WEIR_PLAN_AFTER);    /* the peer's data have arrived */
     }
-    return weir_plan_build(b, plan); /* frees b, and reports the first wrong call */
+    return weir_plan_build(b, plan); /* frees b; fails if a call above was wrong */
 }
 
 /* The program of one rank: exchanges a block with the other one. */

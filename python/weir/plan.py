@@ -138,11 +138,11 @@ class Builder:
             channel = builder.memory_channel(rank, peer)
             mine, out, theirs = builder.input(rank), builder.output(rank), builder.output(peer)
             builder.copy(builder.slice(out, rank, 1), builder.slice(mine, rank, 1), block)
-            builder.relaxed_signal(channel, block, UNSYNCED)    # my launch has begun
-            builder.relaxed_wait(channel, block, AFTER)         # so has the peer's
+            builder.relaxed_signal(channel, block, UNSYNCED)    # this rank's launch began
+            builder.relaxed_wait(channel, block, AFTER)         # the peer's launch began
             builder.put(channel, builder.slice(theirs, rank, 1), builder.slice(mine, peer, 1), block)
-            builder.signal(channel, block, BEFORE)              # my data have been put
-            builder.wait(channel, block, AFTER)                 # so have the peer's
+            builder.signal(channel, block, BEFORE)              # this rank's data have been put
+            builder.wait(channel, block, AFTER)                 # the peer's data have arrived
         plan = builder.build()
 
     Buffers of a broadcast, reduce or sendrecv have `chunk_factor` chunks, those of an allreduce, and those
