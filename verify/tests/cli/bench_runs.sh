@@ -301,7 +301,7 @@ check "--invariant leaves out algorithms that combine in another order" $status
 WEIR_ALGO=chain bench 3 reduce -b 1000 -e 1000 -n 4 --invariant
 status=1
 [ "$code" -ne 0 ] && grep -q "reduce 'chain' does not combine contributions in rank order.*'packet2' does" \
-    "$scratch/out" && status=0
+    "$scratch/err" && status=0
 check "--invariant refuses one that is named" $status
 bench 3 reduce -b 1000 -e 1000 -n 4 --peer mpi --determinism --csv "$csv"
 status=1
