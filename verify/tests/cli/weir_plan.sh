@@ -177,7 +177,7 @@ machine_gbs = 0
 END
 # estimate BYTES FILE [TOPOLOGY]: prints the estimated microseconds.
 estimate() {
-    "$program" cost --bytes "$1" --topology "${3:-$scratch/machine}" "$2" | sed -n 's/^time *\([0-9.]*\) us.*/\1/p'
+    timeout 60 "$program" cost --bytes "$1" --topology "${3:-$scratch/machine}" "$2" | sed -n 's/^time *\([0-9.]*\) us.*/\1/p'
 }
 
 arguments=(cost --bytes 2000000 "--topology=$scratch/machine" "$scratch/good.json")
@@ -208,6 +208,14 @@ check "cost: a slower signal counts once" slower_by 2000000 3
 check "cost: a network takes 20 us more for the bytes, 4 for the signal" slower_by 2000000 24
 { cat "$scratch/machine"; echo 'link_gbs = 25'; } >"$scratch/other"
 check "cost: the bandwidth of all links of a rank bounds each link" slower_by 2000000 20
+
+# A second thread block copies, 11 us, and waits at a barrier for the first, which puts, 21 us.
+barrier='{"name": "barrier", "barrier_id": 0, "num_threadblocks": 2}'
+plan "$(put 0 2 0), $barrier, $exchange $(on_channel wait)" "$(put 0 2 2), $barrier, $exchange $(on_channel wait)" |
+    sed "s@\"threadblocks\": \[@&{\"id\": 1, \"ops\": [$(copy 0 2 0 | tr -d '\n'), $barrier]}, @" >"$scratch/barrier.json"
+{ cat "$scratch/machine"; echo 'barrier_us = 5'; } >"$scratch/other"
+check "cost: adds launch 10, put 21, barrier 5 + 1, signal 1 + 2 and wait 1 us" \
+    eval '[ "$(estimate 2000000 "$scratch/barrier.json" "$scratch/other")" = 41.00 ]'
 
 plan "$(on_channel wait)" "$(on_channel wait)" >"$scratch/stuck.json"
 refuses "cost: a wait without a signal is reported with its place" 2 "cost $scratch/stuck.json" "rank 0" "thread block 0" \

@@ -28,7 +28,7 @@ for ((n = 1; n <= 30; n++)); do
             us = (5 + b / 20000) * (0.995 + 0.01 * rand()) * (n >= 16 && b == 1048576 ? 1.08 : 1)
             printf "1,n%d,u,h,allreduce,cuda,cuda_ipc,4,1,weir,ring,float,sum,-1,out,%d,2,20,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,,,pass,0\n", n, b, us, us, us, us, us * .999, us * 1.001
         } }' >"$night/a.csv"
-    echo "{\"run_id\":\"n$n\",\"build\":{\"commit\":\"<b>c$((n / 16))\"},\"host\":\"same\"}" >"$night/a.json"
+    echo "{\"run_id\":\"n$n\",\"build\":{\"commit\":\"<b>c$((n / 16))\"},\"host\":\"same\",\"ranks\":[{\"pid\":$n,\"gpu\":{\"free_bytes\":$n,\"power_w\":$n,\"temperature_c\":$n}}]}" >"$night/a.json"
 done
 
 check "a report of one file ends with 0" ends_with 0 $program -o "$page" results/sample.csv
@@ -59,7 +59,7 @@ before() { [ "$(grep -nF -- "$1" "$page" | head -n 1 | cut -d: -f1)" -lt "$(grep
 check "the page begins with a summary: verdict, hosts, commits and times of both sides" \
     eval 'before "<th scope=\"row\">Hosts</th><td>h</td><td>h</td>" "<figure" && has "<th scope=\"row\">Commits</th><td>commit &lt;b&gt;c0</td><td>commit &lt;b&gt;c1</td>" &&
     has "<th scope=\"row\">Measured</th>" && before "id=\"verdict\"" ">Hosts<"'
-sed 's/"host":"same"/"host":{"name":"gpu1","topology":"64 cores"},"ranks":[{"rank":0,"host":"gpu1","gpu":{"name":"NVIDIA H200","bus":"0:1"}},{"rank":1,"host":"gpu2","gpu":{"name":"NVIDIA H200","bus":"0:2"}}]/' \
+sed 's/"host":"same".*/"host":{"name":"gpu1","topology":"64 cores"},"ranks":[{"rank":0,"host":"gpu1","gpu":{"name":"NVIDIA H200","bus":"0:1"}},{"rank":1,"host":"gpu2","gpu":{"name":"NVIDIA H200","bus":"0:2"}}]}/' \
     "$scratch/store/20260130/a.json" >"$scratch/gpus.json" && cp "$scratch/store/20260130/a.csv" "$scratch/gpus.csv"
 check "the summary names the GPUs and all hosts" eval \
     'ends_with 0 $program -o "$scratch/gpus.html" "$scratch/gpus.csv" && grep -q ">Hosts</th><td>h; gpu1; gpu2</td>.*" "$scratch/gpus.html" && grep -q ">Devices</th><td>2 NVIDIA H200; 64 cores</td>" "$scratch/gpus.html"'
@@ -95,7 +95,7 @@ check "a comparison with a peer names both candidates and the algorithm" \
 mkdir "$scratch/one" && cp -r "$scratch/store/20260101" "$scratch/one"
 check "a store with one run gives no history" eval '
     ends_with 0 $program -o "$scratch/one.html" --store "$scratch/one" "$scratch/store/20260102" latest && ! grep -q "nights" "$scratch/one.html"'
-check "equal manifests are reported as equal" \
+check "manifests that differ in process, free memory, power and temperature alone are reported as equal" \
     grep -q 'No differences between the manifests' "$scratch/one.html"
 if command -v gnuplot >/dev/null; then
     check "the report of a store has three plots and one per size" plots 6

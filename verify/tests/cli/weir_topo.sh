@@ -329,6 +329,10 @@ status=1 # four, four and two GPUs; a ring has as many arrows as GPUs, a chain o
 [ "$(grep -c '<circle ' "$scratch/out")" -eq 10 ] && [ "$(grep -c 'marker-end' "$scratch/out")" -eq 9 ] &&
     grep -q '>2 x ring<' "$scratch/out" && status=0
 check "--nccl-graph with --svg draws a line for each way" $status
+status=1 # the middles of the GPUs' boxes are at 84, 222, 360 and 498
+[ "$(sed -n 's/.*d="M\([0-9]*\) .* \([0-9]*\) [0-9]*" fill.*marker-end.*/\1-\2/p' "$scratch/out" | xargs)" = \
+    "84-222 222-360 360-498 498-84 84-360 360-222 222-498 498-84 84-498" ] && status=0
+check "--nccl-graph with --svg draws each arrow from a GPU to the next" $status
 graph "0 1 2 9" >"$scratch/graph9.xml"
 refuses 2 "graph9.xml:13: the machine has no GPU 9" --xml $machines/4-gpu-1-nic.xml --nccl-graph "$scratch/graph9.xml"
 graph "0 1 2 1" >"$scratch/twice.xml"
