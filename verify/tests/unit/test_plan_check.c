@@ -53,6 +53,29 @@ TEST(correct_plans_are_accepted)
     }
 }
 
+/* Blocks that exclude each other in each turn are proved for every length. Blocks that release a
+ * semaphore for others do not exclude each other: such a plan is proved for the lengths tried. */
+TEST(a_semaphore_that_is_no_exclusion_limits_the_lengths)
+{
+    static const char *const plans[] = {
+        "custom 1 i2 o2 s0; sem 1\n"
+        "0.0; pipeline 16*1; sem_acquire $0; nop; copy i0+1 > o0+1; nop; sem_release $0; end\n"
+        "0.1; pipeline 16*1; sem_acquire $0; nop; copy i1+1 > o1+1; nop; sem_release $0; end",
+        "custom 1 i2 o2 s0; sem 1\n"
+        "0.0; pipeline 16*1; copy i0+1 > o0+1; nop; end; sem_release $0\n"
+        "0.1; pipeline 16*1; copy i1+1 > o1+1; nop; end; sem_release $0\n"
+        "0.2; sem_acquire $0; nop\n"
+        "0.3; sem_acquire $0; nop"};
+    static weir_plan_report report;
+    for (int i = 0; i < 2; i++) {
+        weir_plan *plan = plan_of(plans[i]);
+        if (weir_plan_check(plan, &report) != WEIR_OK)
+            fail_msg("%s\n%s", weir_last_error(), plans[i]);
+        assert_int_equal(report.all_lengths, i == 0);
+        weir_plan_free(plan);
+    }
+}
+
 TEST(the_stricter_model_rejects_what_only_executors_order)
 {
     static const char *const words[] = {"a nop is missing", "a second time in a launch",
