@@ -1,6 +1,8 @@
 /* A result of one rank becomes the result of the job: see verify.h. */
 #include "verify/verify.h"
 
+#include "base/error.h"
+
 #include <stdlib.h>
 
 weir_status weirv_reduce_result(weir_boot *boot, weirv_result *result)
@@ -8,7 +10,8 @@ weir_status weirv_reduce_result(weir_boot *boot, weirv_result *result)
     int nranks = weir_boot_nranks(boot), rank = weir_boot_rank(boot), first = nranks;
     weirv_result *all = calloc((size_t)nranks, sizeof *all);
     if (!all)
-        return WEIR_ERR_NO_MEMORY; /* the other ranks wait until their deadline */
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the results of %d ranks",
+                          nranks); /* the other ranks wait until their deadline */
     all[rank] = *result;
     weir_status status = weir_boot_allgather(boot, all, sizeof *all);
     if (status != WEIR_OK) {
