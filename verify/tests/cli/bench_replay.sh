@@ -73,6 +73,11 @@ check "an injection without checks is refused" refuses "no output of the last ra
 check "the library with NCCL's interface runs the same calls" ends_with 0 ./bench_replay "$job" -n 2 --peer "$PWD/build/libweir_nccl.so"
 check "and the ratio is printed" grep -qE "^# this job's communication takes [0-9.]+ \[[0-9.]+, [0-9.]+\] of nccl:[0-9.]+'s time over weir" "$out"
 check "--gaps computes between calls" eval 'ends_with 0 ./bench_replay "$job" -n 2 --gaps && grep -q "are exposed" "$out"'
+# Rank 1 waits 0.3 s for rank 0, which waits for nobody: 150 ms in the mean of both.
+printf '%s\n' "comm world 0,1" "0.000 r"{0,1}" world barrier took=0.0001" "0.3001 r0 world allreduce f32 sum 100 took=0.0001" \
+    "0.0001 r1 world allreduce f32 sum 100 took=0.0001" >"$scratch/late.txt"
+check "waits are means of all ranks" eval 'ends_with 0 ./bench_replay "$scratch/late.txt" -n 1 --gaps &&
+    sed -n "s/.*wait for each other \([0-9.]*\) us.*/\1/p" "$out" | awk "{ us = \$1 } END { exit !(us > 50000) }"'
 sed 's/ took=.*//' "$job" >"$scratch/untimed.txt"
 check "--gaps needs durations" refuses "has no time or no duration" "$scratch/untimed.txt" --gaps
 check "--convert writes text" ends_with 0 ./bench_replay "$job" --convert "$scratch/a.txt"

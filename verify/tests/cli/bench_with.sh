@@ -16,6 +16,8 @@ check "an alltoall of two groups competes: ends with 0" ends_with 0 "${with[@]}"
 check "both candidates are right" eval '[ "$(grep -c ",pass,0," "$csv")" -eq 4 ] && [ "$(grep -c "weir+alltoall 64K group=mod:2," "$csv")" -eq 2 ]'
 check "the slow-down of weir has an interval" prints 'weir\+alltoall 64K group=mod:2 [a-z0-9]+ [0-9.]+ us: .*\['
 check "so has that of the competing call" prints ': alltoall 64K group=mod:2 alone [0-9.]+ us, together [0-9.]+ us: [0-9.]+x \[[0-9.]+, [0-9.]+\]$'
+check "and was measured anew for it: one row's figures differ" eval \
+    '[ -n "$(sed -n "s/.* alone \([0-9.]*\) us, together \([0-9.]*\) us.*/\1 \2/p" "$out" | awk "\$1 != \$2")" ]'
 check "two calls compete: ends with 0" ends_with 0 "${with[@]}" --with 'allgather 4K' --with 'reduce_scatter 64K group=div:2'
 check "each has a line" eval 'prints ": allgather 4K alone" && prints ": reduce_scatter 64K group=div:2 alone"'
 check "broadcast, whose root runs ahead, stops on all ranks" ends_with 0 "${with[@]}" --with 'broadcast 64'
