@@ -48,7 +48,7 @@ static weir_status comm_find_placements(weir_boot *boot, const weir_comm_config 
                            "ranks the same configuration and %s",
                            own->invariant, rank, placements[i].invariant, i,
                            weiri_env_name(WEIRI_ENV_INVARIANT));
-    return weir_boot_agree(boot, status);
+    return status; /* the same on all ranks */
 }
 
 /* config_status: whether own could be read. */

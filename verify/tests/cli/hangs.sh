@@ -221,7 +221,7 @@ check_in_set_up() {
 }
 # The launcher may kill the stopped rank before that prints anything; but what it prints accuses no other rank.
 stopped_says_so() {
-    with_deaths 1 7
+    with_deaths 1 9
     reports_missing_rank 1 $deadline_s &&
         { ! grep -q '^bench_allreduce: rank 1' "$err" ||
             grep -q '^bench_allreduce: rank 1 was stopped for [0-9]* ms, longer' "$err"; } &&
@@ -229,14 +229,14 @@ stopped_says_so() {
 }
 if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     "${MPICC:-mpicc}" -shared -fPIC -o "$scratch/death.so" verify/tests/support/mpi_death.c; then
-    for at in 1:0 0:3 2:7; do
+    for at in 1:0 0:3 2:9; do
         name="rank ${at%:*} is killed in set-up, exchange ${at#*:}: one report shows it without answer"
         check_in_set_up "$name" ${at%:*} ${at#*:}
     done
     # The deadline is that of an exchange: creating the communicator may take longer.
-    check "exchanges 7 to 13, of the communicator, take 350 ms each, with a deadline of two seconds" \
+    check "exchanges 9 to 15, of the communicator, take 350 ms each, with a deadline of two seconds" \
         timeout 60 ci/mpirun -np 3 env LD_PRELOAD="$scratch/death.so" \
-        SLOW_MS=350 SLOW_FROM=7 SLOW_TO=13 ./bench_allreduce -b 8 -e 8 -T $deadline_s -n 1 -w 0
+        SLOW_MS=350 SLOW_FROM=9 SLOW_TO=15 ./bench_allreduce -b 8 -e 8 -T $deadline_s -n 1 -w 0
     # The launcher continues the stopped rank before it terminates it.
     export DEATH_STOPS=1
     for at in 0:0 1:4; do
@@ -245,8 +245,8 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     done
     # Exchange 7, of the communicator, has a deadline, which is over when the stopped rank continues.
     export DEATH_WAITS=1
-    name="rank 1 is stopped while it waits in exchange 7: one report shows it without answer"
-    check_in_set_up "$name" 1 7
+    name="rank 1 is stopped while it waits in exchange 9: one report shows it without answer"
+    check_in_set_up "$name" 1 9
     if ! kills_before_deadline; then
         check "it says that it was stopped or nothing, the others what they waited for" stopped_says_so
     fi

@@ -44,7 +44,7 @@ SCHEMA = 8  # grows with COLUMNS
 WORDS = set("run_id,utc,host,collective,backend,transport,contender,algo,dtype,redop,placement,verify,"
             "oracle,special,determinism,throttle_reasons,dist,counts,layout,dispatch_dtype,buffers,mode,binding,settings,unjudged,split,group".split(","))
 OPTIONS = {"min_bytes": 32 << 20, "max_bytes": 32 << 20, "step_bytes": 1 << 20, "step_factor": 1,
-           "iterations": 0, "until": 0, "warmups": -1, "aggregate": 1, "cycles": 1, "checks": 1,
+           "iterations": 0, "until": 0, "window": "60s", "warmups": -1, "aggregate": 1, "cycles": 1, "checks": 1,
            "op": "sum", "dtype": "float", "root": 0, "blocking": 0, "rank_time": 3, "timeout_s": 0,
            "registration": 0, "unalign_elements": 0, "backend": "auto", "transport": "auto",
            "algo": "auto", "peers": [], "with": [], "mode": "throughput", "cold": 0,
