@@ -57,6 +57,7 @@ def plain(line, command):
         line = re.sub(NUMBERS, "N", line)
     if "before.csv after.csv" in command:  # one run of each side, about which a busy machine leaves rows open
         line = re.sub(r"(regressed|inconclusive: .*)$", "VERDICT", line)
+        line = re.sub(r"\[ *", "[", line)  # a wide interval leaves no room for a blank
     return line.strip()
 
 
