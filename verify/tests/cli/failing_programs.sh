@@ -44,13 +44,14 @@ weir_places() {
 # survives NAME same|timed PROGRAM ARGUMENT...: a check over all places; the output of each run is the
 # same, or has times. Ranks of which one has failed wait, so that several runs share a processor.
 survives() {
-    local name=$1 same=$2 function place calls number run=0 places=0
+    local name=$1 same=$2 function place calls number step run=0 places=0
     shift 2
     FAILING_LIST=$scratch/list "$programs/$1" "${@:2}" >"$scratch/right" 2>"$err" </dev/null || : >"$scratch/list"
     weir_places "$programs/$1" >"$scratch/places"
     while read -r function place calls; do
         places=$((places + 1))
-        [ "$same" = same ] || [ $((places % every)) -eq 0 ] || continue
+        if [ "$same" = same ]; then step=$alone; else step=$jobs; fi
+        [ $((places % step)) -eq 0 ] || continue
         for ((number = 1; number <= most && number <= calls; number++)); do
             run=$((run + 1))
             judge $run "$function" "$place" "$number" "$same" "$programs/$1" "${@:2}" &
@@ -60,12 +61,12 @@ survives() {
     wait
     cat "$scratch/wrong"
     echo "# $name: $run calls failed"
-    check "$name" [ $run -gt 9 -a ! -s "$scratch/wrong" ]
+    check "$name" [ $run -gt 5 -a ! -s "$scratch/wrong" ]
 }
 
-# A short run makes only the first call of a place fail, and of a job of two ranks that of every third place.
-most=1 every=3
-if long_part "the second call of each place, two of three places of jobs with ranks"; then most=2 every=1; fi
+# A short run makes only the first call of every second place fail, of jobs of two ranks that of every fourth.
+most=1 alone=2 jobs=4
+if long_part "the second call of each place, half of the places, of jobs with ranks three of four"; then most=2 alone=1 jobs=1; fi
 
 job=$scratch/job.txt
 for rank in 0 1; do

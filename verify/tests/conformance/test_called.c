@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/internode_ranks.h"
+#include "verify/tests/support/long_part.h"
 
 #include "comm/called.h"
 
@@ -119,7 +120,7 @@ static int one_rank_differs(weir_boot *boot, void *argument)
     EXPECT(&failures, status == WEIR_ERR_MISMATCH);
     EXPECT(&failures, strstr(error, first) || strstr(error, second));
     EXPECT(&failures, strstr(error, wrong) && strstr(error, right));
-    EXPECT(&failures, now_s() - start_s < 5);
+    EXPECT(&failures, now_s() - start_s < 15); /* before the deadline, on a busy machine too */
     if (failures)
         fprintf(stderr, "# rank %d: %s, long %d, planted on rank %d: status %d: %s\n", rank,
                 p->what->name, p->is_long, p->bad, (int)status, error);
@@ -129,9 +130,11 @@ static int one_rank_differs(weir_boot *boot, void *argument)
 
 static void plant_everywhere(int nranks, const layout *where)
 {
+    const int is_whole = long_part("short or long calls, in turn, of each kind on each rank");
     for (int what = 0; what < PLANTED; what++)
         for (int bad = 0; bad < nranks; bad++)
-            for (int is_long = 0; is_long < 2; is_long++)
+            for (int is_long = is_whole ? 0 : (what + bad) % 2; is_long < 2;
+                 is_long += is_whole ? 1 : 2)
                 run_ranks(nranks, one_rank_differs,
                           &(plant){&all_planted[what], where, bad, is_long});
 }
