@@ -220,13 +220,7 @@ static void csv_row(const blocks_run *b, const blocks_result *r, double gbs)
     PRINT(f, COUNT, "%.0f", b->bytes);
     PRINT(f, ITERS, "%d", b->iterations);
     bench_record_put_times(f, r->wrong ? NULL : &r->stats, gbs, gbs);
-    PUT(f, VERIFY, r->wrong ? "fail" : "pass");
-    PRINT(f, WRONG, "%llu", (unsigned long long)r->wrong);
-    PUT(f, ORACLE, "exact");
-    PUT(f, SPECIAL, "off");
-    PUT(f, DETERMINISM, "off");
-    PUT(f, GPU_SAMPLES, "0");
-    bench_record_leave(f, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_TEMPERATURE_C);
+    bench_record_put_verdict(f, 1, (unsigned long long)r->wrong, "exact");
     PRINT(f, DIST, "%s/p%d-b%zu-l%d/%s/%s/prefill%d", e->name, t->pages, t->block_bytes, e->layers,
           options.is_sorted ? "sorted" : "random", options.is_both ? "both" : "one",
           options.prefill);

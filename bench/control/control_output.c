@@ -30,13 +30,9 @@ static void csv_row(const control_program *program, const control_run *run, cons
     PRINT(f, COUNT, "%zu", row->bytes / sizeof(float));
     PRINT(f, ITERS, "%d", is_first ? 1 : row->iterations);
     bench_record_put_times(f, row->wrong ? NULL : &stats, gbs, gbs);
-    PUT(f, VERIFY, !row->is_checked ? "off" : row->wrong ? "fail" : "pass");
-    PRINT(f, WRONG, "%llu", (unsigned long long)row->wrong);
-    PUT(f, ORACLE, row->is_checked ? "exact" : "none");
-    PUT(f, SPECIAL, "off");
-    PUT(f, DETERMINISM, "off");
-    PUT(f, GPU_SAMPLES, "0");
-    bench_record_leave(f, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_EXPERT_BYTES);
+    bench_record_put_verdict(f, row->is_checked, (unsigned long long)row->wrong,
+                             row->is_checked ? "exact" : "none");
+    bench_record_leave(f, BENCH_COLUMN_DIST, BENCH_COLUMN_EXPERT_BYTES);
     bench_record_put_lateness(f, row->late);
     bench_record_put_conditions(f, run->report->run, program->mode, row->is_peer ? "" : NULL,
                                 row->is_peer && strncmp(row->candidate, "mpi", 3) != 0 &&

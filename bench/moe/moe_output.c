@@ -87,13 +87,7 @@ static void csv_put_result(bench_record *f, const moe_output *out, const bench_m
 {
     const double link_bytes = phase_link_bytes(t, r->phase, volume);
     const double rows_bytes = phase_bytes(t, r->phase, volume->rows_bytes);
-    PUT(f, VERIFY, r->wrong ? "fail" : "pass");
-    PRINT(f, WRONG, "%llu", (unsigned long long)r->wrong);
-    PUT(f, ORACLE, "exact");
-    PUT(f, SPECIAL, "off");
-    PUT(f, DETERMINISM, "off");
-    PUT(f, GPU_SAMPLES, "0");
-    bench_record_leave(f, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_TEMPERATURE_C);
+    bench_record_put_verdict(f, 1, (unsigned long long)r->wrong, "exact");
     PUT(f, COUNTS, "");
     bench_record_put_ceiling(f, ceiling_pct(out, link_bytes, r));
     bench_record_leave(f, BENCH_COLUMN_LAST_RANK, BENCH_COLUMN_SKEW_US);

@@ -196,6 +196,18 @@ static void record_put_checks(bench_record *record, const bench_row *row,
                      bench_determinism_name(&result->determinism));
 }
 
+void bench_record_put_verdict(bench_record *record, int is_checked, unsigned long long wrong,
+                              const char *oracle)
+{
+    bench_record_put(record, BENCH_COLUMN_VERIFY, !is_checked ? "off" : wrong ? "fail" : "pass");
+    bench_record_print(record, BENCH_COLUMN_WRONG, "%llu", wrong);
+    bench_record_put(record, BENCH_COLUMN_ORACLE, oracle);
+    bench_record_put(record, BENCH_COLUMN_SPECIAL, "off");
+    bench_record_put(record, BENCH_COLUMN_DETERMINISM, "off");
+    bench_record_put(record, BENCH_COLUMN_GPU_SAMPLES, "0");
+    bench_record_leave(record, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_TEMPERATURE_C);
+}
+
 /* Empty if the value is unknown. */
 static void record_put_known(bench_record *record, bench_column_index column, int is_known,
                              int value)

@@ -57,6 +57,10 @@ void bench_record_put_conditions(bench_record *record, const bench_run *run, con
 /* Writes times and bandwidths, median_us to busbw_gbs; stats NULL: they are unknown. */
 void bench_record_put_times(bench_record *record, const bench_stats *stats, double algbw_gbs,
                             double busbw_gbs);
+/* Writes the outcome of checks against known data, verify to temperature_c, of a program that tries
+ * no special values or repeats, and reads no clocks. oracle: the reference's name. */
+void bench_record_put_verdict(bench_record *record, int is_checked, unsigned long long wrong,
+                              const char *oracle);
 /* Writes the percentage of the ceiling; NaN: unknown. */
 void bench_record_put_ceiling(bench_record *record, double pct);
 /* Writes which rank ends last, last_rank to skew_us; NULL: unknown. */

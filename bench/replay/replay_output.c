@@ -79,13 +79,8 @@ static void csv_row(bench_report *report, const replay_measurement *m, const row
     bench_record_put_run_of(f, report->run, r->nranks, report->run->job->nnodes, "");
     csv_put_call(f, r, m->job);
     PRINT(f, ITERS, "%d", m->repetitions);
-    PUT(f, VERIFY, !m->options->common.checks ? "off" : r->wrong ? "fail" : "pass");
-    PRINT(f, WRONG, "%llu", (unsigned long long)r->wrong);
-    PUT(f, ORACLE, m->options->common.checks ? "exact" : "off");
-    PUT(f, SPECIAL, "off");
-    PUT(f, DETERMINISM, "off");
-    PUT(f, GPU_SAMPLES, "0");
-    bench_record_leave(f, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_TEMPERATURE_C);
+    bench_record_put_verdict(f, m->options->common.checks, (unsigned long long)r->wrong,
+                             m->options->common.checks ? "exact" : "off");
     PRINT(f, DIST, "%.60s", job_name(m->plan));
     PUT(f, COUNTS, "");
     bench_record_put_ceiling(f, NAN);
