@@ -51,6 +51,10 @@ int bench_compare_is_sampled(size_t bytes);
  * meanwhile. Collective; agreed. */
 weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate,
                                   bench_result *result);
+/* Makes the trial's call on data that were filled with this status, with one rank late (-1: none)
+ * and, if planted, the run's fault in weir's output. Collective; agreed. */
+weir_status bench_determinism_call(bench_trial *trial, bench_candidate *candidate,
+                                   weir_status status, int late_rank, int is_planted);
 /* Makes the trial's call with the same few elements as every other message, and adds the elements
  * that became other bits than at another size or place, or by another algorithm that combines in
  * rank order, to differing. An element's bits are then those of its contributions alone.

@@ -36,41 +36,39 @@ static int is_promised(const repeats *r, const bench_result *result)
     return !weirv_is_reduction(r->trial->row->collective) || (info && info->reproducible);
 }
 
-static weir_status inject_repeat(repeats *r, int repeat)
+weir_status bench_determinism_call(bench_trial *trial, bench_candidate *candidate,
+                                   weir_status status, int late_rank, int is_planted)
 {
-    bench_trial *trial = r->trial;
-    bench_fault fault = (bench_fault)trial->options->inject;
-    int planted = (fault == BENCH_FAULT_UNSTABLE_BIT && repeat == 1) ||
-                  (fault == BENCH_FAULT_RANK_BIT && has_common_result(trial->row->collective));
-    if (!planted || r->candidate->peer)
-        return WEIR_OK;
-    return bench_inject_trial(trial, r->candidate, fault, &trial->data,
-                              bench_inject_place(&trial->data));
-}
-
-static weir_status run_repeat(repeats *r, int repeat)
-{
-    bench_trial *trial = r->trial;
-    bench_candidate *candidate = r->candidate;
-    weir_status status =
-        repeat == 0 ? bench_trial_reset(trial, candidate) : bench_trial_fill(trial, candidate);
     if (status == WEIR_OK)
         status = candidate->ops->prepare(candidate, &trial->operation);
     bench_job_barrier(trial->job);
-    bench_job_phase(trial->job, "repeat of a call", (uint64_t)repeat);
-    /* In each repeat another rank arrives last. */
     const struct timespec late = {.tv_nsec = 100000};
-    if (repeat % trial->job->nranks == trial->job->rank)
+    if (late_rank == trial->job->rank)
         nanosleep(&late, NULL);
     if (status == WEIR_OK)
         status = candidate->ops->run(candidate);
     if (status == WEIR_OK)
         status = bench_trial_wait(trial, candidate);
-    if (status == WEIR_OK)
-        status = inject_repeat(r, repeat);
+    if (status == WEIR_OK && is_planted && !candidate->peer)
+        status = bench_inject_trial(trial, candidate, (bench_fault)trial->options->inject,
+                                    &trial->data, bench_inject_place(&trial->data));
     if (status == WEIR_OK)
         status = bench_trial_pull(trial, candidate);
     return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
+}
+
+static weir_status run_repeat(const repeats *r, int repeat)
+{
+    bench_trial *trial = r->trial;
+    const bench_fault fault = (bench_fault)trial->options->inject;
+    const int is_planted =
+        (fault == BENCH_FAULT_UNSTABLE_BIT && repeat == 1) ||
+        (fault == BENCH_FAULT_RANK_BIT && has_common_result(trial->row->collective));
+    const weir_status status = repeat == 0 ? bench_trial_reset(trial, r->candidate)
+                                           : bench_trial_fill(trial, r->candidate);
+    bench_job_phase(trial->job, "repeat of a call", (uint64_t)repeat);
+    return bench_determinism_call(trial, r->candidate, status, repeat % trial->job->nranks,
+                                  is_planted);
 }
 
 static void compare_bits(const repeats *r, size_t at, size_t count, const void *expected,

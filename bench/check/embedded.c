@@ -114,24 +114,6 @@ int bench_embedded_is_promised(const bench_trial *trial, bench_candidate *candid
             (weir_comm_nranks(comm) == 2 && weir_comm_nnodes(comm) == 1));
 }
 
-static weir_status run_call(bench_trial *trial, bench_candidate *candidate)
-{
-    weir_status status = bench_trial_fill(trial, candidate);
-    if (status == WEIR_OK)
-        status = candidate->ops->prepare(candidate, &trial->operation);
-    bench_job_barrier(trial->job);
-    if (status == WEIR_OK)
-        status = candidate->ops->run(candidate);
-    if (status == WEIR_OK)
-        status = bench_trial_wait(trial, candidate);
-    if (status == WEIR_OK && trial->options->inject == BENCH_FAULT_SIZE_BIT && !candidate->peer)
-        status = bench_inject_trial(trial, candidate, BENCH_FAULT_SIZE_BIT, &trial->data,
-                                    bench_inject_place(&trial->data));
-    if (status == WEIR_OK)
-        status = bench_trial_pull(trial, candidate);
-    return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
-}
-
 weir_status bench_embedded_try(bench_trial *trial, bench_candidate *candidate,
                                const bench_result *result, weirv_result *differing)
 {
@@ -140,7 +122,9 @@ weir_status bench_embedded_try(bench_trial *trial, bench_candidate *candidate,
     trial->data.period = BENCH_EMBEDDED_ELEMENTS;
     trial->data.seed = SEED;
     bench_job_phase_bytes(job, "the same elements at every size", trial->row->shape.bytes);
-    weir_status status = run_call(trial, candidate);
+    weir_status status =
+        bench_determinism_call(trial, candidate, bench_trial_fill(trial, candidate), -1,
+                               trial->options->inject == BENCH_FAULT_SIZE_BIT);
     bench_embedded *known =
         embedded_of(trial->determinism, group_of(trial, candidate, result), &trial->data);
     if (status == WEIR_OK && !known)
