@@ -18,14 +18,8 @@ typedef struct inspected {
     long line;
 } inspected;
 
-#define NUMBER(key, member)                                                                        \
-    {                                                                                              \
-        key, REPLAY_JSON_WHOLE, 0, offsetof(inspected, member)                                     \
-    }
-#define TEXT(key, member)                                                                          \
-    {                                                                                              \
-        key, REPLAY_JSON_TEXT, sizeof((inspected *)0)->member, offsetof(inspected, member)         \
-    }
+#define NUMBER(key, member) REPLAY_JSON_NUMBER(inspected, key, member)
+#define TEXT(key, member) REPLAY_JSON_STRING(inspected, key, member)
 #define MEMBERS(key)                                                                               \
     {                                                                                              \
         key, REPLAY_JSON_MEMBERS, 0, 0                                                             \

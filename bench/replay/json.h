@@ -9,6 +9,7 @@
 
 #include "bench/replay/read.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -76,6 +77,16 @@ typedef struct replay_json_field {
     uint16_t use, bytes;
     size_t at; /* offset in the struct */
 } replay_json_field;
+
+/* Fields of a struct: a whole number, a text. */
+#define REPLAY_JSON_NUMBER(type, key, member)                                                      \
+    {                                                                                              \
+        key, REPLAY_JSON_WHOLE, 0, offsetof(type, member)                                          \
+    }
+#define REPLAY_JSON_STRING(type, key, member)                                                      \
+    {                                                                                              \
+        key, REPLAY_JSON_TEXT, sizeof((type *)0)->member, offsetof(type, member)                   \
+    }
 
 /* The keys of an object that are wanted. */
 typedef struct replay_json_table {

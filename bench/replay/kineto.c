@@ -42,14 +42,8 @@ static int is_wanted(const char *name)
     return !strcmp(name, "record_param_comms") || is_kernel(name);
 }
 
-#define NUMBER(key, member)                                                                        \
-    {                                                                                              \
-        key, REPLAY_JSON_WHOLE, 0, offsetof(kineto_event, member)                                  \
-    }
-#define TEXT(key, member)                                                                          \
-    {                                                                                              \
-        key, REPLAY_JSON_TEXT, sizeof((kineto_event *)0)->member, offsetof(kineto_event, member)   \
-    }
+#define NUMBER(key, member) REPLAY_JSON_NUMBER(kineto_event, key, member)
+#define TEXT(key, member) REPLAY_JSON_STRING(kineto_event, key, member)
 
 static const replay_json_field fields[] = {
     {"name", REPLAY_JSON_BEGIN, REPLAY_TORCH_NAME, offsetof(kineto_event, name)},
