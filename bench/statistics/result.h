@@ -57,8 +57,8 @@ typedef struct bench_rival_times {
 /* One candidate at one size in one placement. */
 typedef struct bench_result {
     const char *candidate, *transport; /* in the candidate's storage */
-    const char *settings;              /* likewise: of a peer in a file; else empty */
-    const char *plan_file;             /* likewise: of a plan that is a candidate; else NULL */
+    const char *settings;  /* in that storage too: what a peer in a file reports; else empty */
+    const char *plan_file; /* in that storage too: the file of a candidate's plan; else NULL */
     char algo[32];
     int peer;         /* 1: a peer; 0: weir */
     int is_starved;   /* 1: threads of the peer's library have no core of their own */

@@ -109,10 +109,10 @@ typedef struct weir_blocks_args {
     }
 
 /* Copy the blocks of a list from this rank's pool to the peer's (put), or from the peer's to this
- * rank's (get), and then store the tag. Local; on the host backend block until all bytes are in
- * place. WEIR_ERR_INVALID
- * also if a pool's memory has been freed, or is not mapped over its whole length; then, and only
- * then, blocks before the entry that the error line names may have been copied. WEIR_ERR_PEER if
+ * rank's (get), and then store the tag. Local; on the host backend they block until all bytes are
+ * in place. WEIR_ERR_INVALID is also the error if a pool's memory has been freed, or is not mapped
+ * over its whole length: only then may blocks before the entry that the error line names have been
+ * copied. WEIR_ERR_PEER if
  * the peer's process has ended; WEIR_ERR_UNSUPPORTED if the peer is on another node, or its pool is
  * unregistered memory that the system does not let this rank access. */
 WEIR_API weir_status weir_blocks_put(weir_blocks *blocks, const weir_blocks_args *args);

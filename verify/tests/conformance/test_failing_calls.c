@@ -2,7 +2,7 @@
  * Every allocation and every system call of a rank fails once, is interrupted, or is cut short,
  * while ranks create a communicator, call collectives, split, exchange memory, run a plan, expert
  * parallelism and channels, and destroy everything. The rank must end with an error whose text has
- * the cause, or carry on with right data; the others must end, too. No rank may crash, hang, have
+ * the cause, or go on with right data. All other ranks must end. No rank may crash, hang, have
  * wrong data, or leave memory, descriptors or threads behind. Interrupted and short calls must not
  * be noticed. A short run takes a sample of the calls; `test_failing_calls FUNCTION NUMBER JOB
  * RANK` takes one.
