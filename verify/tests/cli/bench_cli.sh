@@ -187,12 +187,15 @@ pair 0 1 1 0.001
 pair 1 0 1 0.001
 together 8 1
 END
-run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links" --csv "$scratch/a.csv"
 status=1
-# 1024 bytes at 1 GB/s, plus a latency of 1 ns, take 1.025 us.
-[ "$code" -eq 0 ] && grep -q '^# Ceiling .*of what 2 measured links allow' "$scratch/out" &&
-    awk -F , 'NR > 1 && ($41 * $19 < 102 || $41 * $19 > 103) { bad = 1 } END { exit bad || NR != 3 }' \
-        "$scratch/a.csv" && status=0
+# Three tries: on a busy machine a call may take a millisecond, whose percentage has too few digits.
+for _ in 1 2 3; do
+    run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links" --csv "$scratch/a.csv"
+    # 1024 bytes at 1 GB/s, plus a latency of 1 ns, take 1.025 us.
+    [ "$code" -eq 0 ] && grep -q '^# Ceiling .*of what 2 measured links allow' "$scratch/out" &&
+        awk -F , 'NR > 1 && ($41 * $19 < 102 || $41 * $19 > 103) { bad = 1 } END { exit bad || NR != 3 }' \
+            "$scratch/a.csv" && status=0 && break
+done
 check "--ceiling gives the percentage of the measured links' limit" $status
 ! grep -q 'endpoints\|the link from' "$scratch/err"
 check "--ceiling with matching links prints no warning about them" $?

