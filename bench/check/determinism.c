@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* One candidate under test. */
 typedef struct repeats {
@@ -34,27 +33,6 @@ static int is_promised(const repeats *r, const bench_result *result)
     if (result->peer || result->is_users)
         return 0;
     return !weirv_is_reduction(r->trial->row->collective) || (info && info->reproducible);
-}
-
-weir_status bench_determinism_call(bench_trial *trial, bench_candidate *candidate,
-                                   weir_status status, int late_rank, int is_planted)
-{
-    if (status == WEIR_OK)
-        status = candidate->ops->prepare(candidate, &trial->operation);
-    bench_job_barrier(trial->job);
-    const struct timespec late = {.tv_nsec = 100000};
-    if (late_rank == trial->job->rank)
-        nanosleep(&late, NULL);
-    if (status == WEIR_OK)
-        status = candidate->ops->run(candidate);
-    if (status == WEIR_OK)
-        status = bench_trial_wait(trial, candidate);
-    if (status == WEIR_OK && is_planted && !candidate->peer)
-        status = bench_inject_trial(trial, candidate, (bench_fault)trial->options->inject,
-                                    &trial->data, bench_inject_place(&trial->data));
-    if (status == WEIR_OK)
-        status = bench_trial_pull(trial, candidate);
-    return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
 }
 
 static weir_status run_repeat(const repeats *r, int repeat)
