@@ -377,6 +377,13 @@ check "runner: -b runs files at the same time as others" \
 check "runner: counts the tests of files run by -b" last_line_is "3 passed, 0 failed, 1 skipped"
 check "runner: a failure in a file run by -b ends with 1" \
     ends_with 1 runner -b "bad.sh" "$scratch/good.sh" "$scratch/bad.sh"
+check "runner: a file that fails again alone has failed" last_line_is "1 passed, 1 failed, 1 skipped"
+test_file late.sh "echo 1..1; [ -e $scratch/late.ran ] && echo ok 1 && exit; touch $scratch/late.ran; echo not ok 1 - late; exit 1"
+check "runner: a file that fails only next to others counts as passed, and a note names it" \
+    eval 'ends_with 0 runner -b "good.sh" "$scratch/good.sh" "$scratch/late.sh" && says "not ok 1 - late" &&
+        says "^# note: these files failed .*alone: late.sh$" && last_line_is "2 passed, 0 failed, 1 skipped"'
+rm "$scratch/late.ran"
+check "runner: without -b nothing runs again" ends_with 1 runner "$scratch/good.sh" "$scratch/late.sh"
 # shellcheck disable=SC2016 # the test's
 test_file nice.sh 'echo 1..1
     { chrt --pid $$ | grep -q IDLE || [ "$(nice)" = 19 ]; } && echo ok || echo not ok'
