@@ -28,6 +28,15 @@ typedef enum health_verdict {
     HEALTH_VERDICTS
 } health_verdict;
 
+/* What to do with a node that failed a check. Stronger actions have larger values. */
+typedef enum health_action {
+    HEALTH_NOTHING,
+    HEALTH_WATCH,     /* check again; act if it fails again */
+    HEALTH_RESET_GPU, /* when no job uses it */
+    HEALTH_REBOOT,
+    HEALTH_DRAIN /* no new jobs until the cause is removed */
+} health_action;
+
 /* What is expected of a check's value. */
 typedef enum health_relation {
     HEALTH_ANY,
@@ -103,5 +112,11 @@ health_verdict health_worst(const health_report *report);
 /* 0 passed, 1 wrong data, 3 a check could not be executed, 4 hung, 5 slow, 6 missing hardware: of
  * several failures the worst. */
 int health_exit_code(const health_report *report);
+
+/* What to do about a check, and about the checks of a report: the strongest of their actions. */
+health_action health_action_of(const health_check *check);
+health_action health_action_of_all(const health_report *report);
+/* "watch", "reset the GPU", "reboot", "drain"; "" for none. */
+const char *health_action_name(health_action action);
 
 #endif

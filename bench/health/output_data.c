@@ -63,6 +63,7 @@ void health_checks_begin(const health_report *report, results_checks *checks)
         check->source = from->source;
         check->detail = from->detail;
         check->look = from->look;
+        check->action = health_action_name(health_action_of(from));
         check->seconds = from->seconds;
         if (from->collective[0])
             health_add_figures(from, check);
@@ -92,6 +93,7 @@ void health_write_json(const health_report *report, FILE *to)
     weiri_json_put_whole(&json, "judged", judged);
     weiri_json_put_whole(&json, "failed", failed);
     weiri_json_put_whole(&json, "exit_code", health_exit_code(report));
+    weiri_json_put_text(&json, "action", health_action_name(health_action_of_all(report)));
     results_checks_json(&checks, &json);
     weiri_json_close_object(&json);
     fputc('\n', to);

@@ -45,6 +45,8 @@ static void put_failure(const results_check *check, FILE *to)
     }
     if (check->look[0])
         fprintf(to, "\n  look at: %s", check->look);
+    if (check->action[0])
+        fprintf(to, "\n  action: %s", check->action);
     fputc('\n', to);
 }
 

@@ -31,6 +31,7 @@ results_check *results_checks_add(results_checks *checks)
                              .source = "",
                              .detail = "",
                              .look = "",
+                             .action = "",
                              .value = NAN,
                              .expected = NAN,
                              .busbw_gbs = NAN,
@@ -104,5 +105,9 @@ void results_check_message(const results_check *check, char *text, size_t bytes)
     if (check->look[0]) {
         message_append(text, bytes, begin, "; ", "look at: ");
         message_append(text, bytes, begin, "", check->look);
+    }
+    if (check->action[0]) {
+        message_append(text, bytes, begin, "; ", "action: ");
+        message_append(text, bytes, begin, "", check->action);
     }
 }

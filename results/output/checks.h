@@ -41,6 +41,7 @@ typedef struct results_check {
     double expected;
     const char *source;        /* of the expectation */
     const char *detail, *look; /* what was found, in words; what to look at after a failure */
+    const char *action;        /* what to do after a failure: "reboot"; "": nothing is known */
     double seconds;            /* that the check took */
     const char *collective;    /* whose figures follow; NULL: of none */
     unsigned long long bytes;
@@ -72,7 +73,8 @@ void results_checks_free(results_checks *checks);
 /* The value and the expectation as text: "12.5 GB/s", ">= 10 GB/s"; "" if there is none. */
 void results_check_value(const results_check *check, char *text, size_t bytes);
 void results_check_expected(const results_check *check, char *text, size_t bytes);
-/* The outcome in one line: "SLOW: 5 GB/s, expected >= 10 GB/s; detail; look at: ...". */
+/* The outcome in one line: "SLOW: 5 GB/s, expected >= 10 GB/s; detail; look at: ...; action:
+ * watch". */
 void results_check_message(const results_check *check, char *text, size_t bytes);
 
 void results_checks_junit(const results_checks *checks, FILE *to);

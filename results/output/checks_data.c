@@ -19,6 +19,8 @@ static void put_json_check(weiri_json_writer *json, const results_check *check)
     weiri_json_put_text(json, "source", check->source);
     weiri_json_put_text(json, "detail", check->detail);
     weiri_json_put_text(json, "look_at", check->look);
+    if (check->action[0])
+        weiri_json_put_text(json, "action", check->action);
     weiri_json_put_real(json, "seconds", check->seconds);
     if (check->collective) {
         weiri_json_put_text(json, "collective", check->collective);

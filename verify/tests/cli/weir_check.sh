@@ -117,8 +117,11 @@ check "then the figure and the baseline are shown" eval \
     'says "^# busy" || says "^allreduce.16MiB.weir: SLOW: .*5.00 GB/s, expected >= 40.00 GB/s \(baseline"'
 
 # ------------------------------------------------------------------- missing parts
-check "fewer GPUs than --gpus end with 6" ends_with 6 planted --gpus 99
+check "fewer GPUs than --gpus end with 6" ends_with 6 planted --gpus 99 --json "$scratch/gpus.json" --junit "$scratch/gpus.xml"
 check "the check is named, with what to look at" eval 'says "^gpus: MISSING: .*expected >= 99" && says "look at: nvidia-smi"'
+check "what to do is said" says "^  action: reboot$"
+check "files state the action: of the check, and of the report" eval \
+    '[ "$(grep -c "\"action\": \"reboot\"" "$scratch/gpus.json")" = 2 ] && grep -q "action: reboot" "$scratch/gpus.xml"'
 check "the last line counts failures" eval 'tail -n 1 "$out" | grep -qE "^FAIL: 1 of [0-9]+ checks$"'
 sed 's/\("value": \)\([0-9.]*\)/\1\2/; /"id": "node.cores"/,/"value"/s/"value": [0-9]*/"value": 4096/' "$scratch/fast.json" >"$scratch/more.json"
 check "fewer cores than the baseline end with 6" ends_with 6 planted --baseline "$scratch/more.json"
@@ -155,6 +158,7 @@ if command -v "${CC:-cc}" >/dev/null &&
     check "the GPU whose link went down is named" says '^gpu2.nvlinks: MISSING: .*: 3, expected = 4'
     check "the GPU with new NVLink errors is named" says '^gpu3.nvlink.errors: MISSING: .*: 5, expected <= 0'
     check "it is said what to look at" says 'look at: nvidia-smi nvlink -e'
+    check "a reset is the action for each of them" eval '[ "$(grep -c "^  action: reset the GPU$" "$out")" = 3 ]'
     check "nothing else fails" eval 'tail -n 1 "$out" | grep -qE "^FAIL: 3 of [0-9]+ checks$"'
     become '-1 0 4 0x0' '-1 -1 -1 0x0' '' '0 7 4 0x1'
     check "a GPU that the driver loses ends with 6" ends_with 6 machine

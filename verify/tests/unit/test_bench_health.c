@@ -203,6 +203,58 @@ TEST(the_worst_verdict_decides_the_exit_code)
     health_report_free(&report);
 }
 
+TEST(each_failure_has_an_action)
+{
+    static const struct {
+        const char *id;
+        health_verdict verdict;
+        const char *action;
+    } rows[] = {{"allreduce.1KiB.weir", HEALTH_WRONG, "drain"},
+                {"gpu3.ecc.uncorrected", HEALTH_MISSING, "reset the GPU"},
+                {"gpu0.nvlink.errors", HEALTH_MISSING, "reset the GPU"},
+                {"gpu12.nvlinks", HEALTH_MISSING, "reset the GPU"},
+                {"gpu2.driver", HEALTH_MISSING, "reboot"},
+                {"gpus", HEALTH_MISSING, "reboot"},
+                {"gpus.usable", HEALTH_MISSING, "reboot"},
+                {"gpu1.pcie", HEALTH_SLOW, "reboot"},
+                {"gpu1.throttled", HEALTH_SLOW, "watch"},
+                {"gpus.links", HEALTH_SLOW, "watch"},
+                {"fleet.node3.exchange", HEALTH_HUNG, "drain"},
+                {"fleet.node3.answer", HEALTH_HUNG, "reboot"},
+                {"alltoall.16MiB.weir", HEALTH_HUNG, "reboot"},
+                {"node.cores", HEALTH_MISSING, "drain"},
+                {"nics.up", HEALTH_MISSING, "drain"},
+                {"fleet.node3.latency", HEALTH_SLOW, "drain"},
+                {"fleet.link1-3.latency", HEALTH_SLOW, "watch"},
+                {"host.copy.all", HEALTH_SLOW, "watch"},
+                {"collectives", HEALTH_BROKEN, "watch"},
+                {"gpus", HEALTH_PASS, ""},
+                {"gpus", HEALTH_NOTED, ""},
+                {"gpus", HEALTH_SKIPPED, ""}};
+    health_report report = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        health_check *check = health_add(&report, rows[i].id, "x");
+        health_set(check, rows[i].verdict, "%s", "");
+        assert_string_equal(health_action_name(health_action_of(check)), rows[i].action);
+    }
+    health_report_free(&report);
+}
+
+TEST(the_strongest_action_is_the_reports)
+{
+    static const char *const ids[] = {"host.copy.all", "gpu0.nvlinks", "gpu0.driver", "node.cores"};
+    static const char *const actions[] = {"watch", "reset the GPU", "reboot", "drain"};
+    health_report report = {0};
+    assert_string_equal(health_action_name(health_action_of_all(&report)), "");
+    for (int i = 0; i < 4; i++) {
+        health_set(health_add(&report, ids[i], "x"), i ? HEALTH_MISSING : HEALTH_SLOW, "%s", "");
+        assert_string_equal(health_action_name(health_action_of_all(&report)), actions[i]);
+    }
+    health_set(health_add(&report, "host.copy.core", "x"), HEALTH_SLOW, "%s", "");
+    assert_string_equal(health_action_name(health_action_of_all(&report)), "drain");
+    health_report_free(&report);
+}
+
 static void add_value(health_report *report, const char *id, double value, const char *unit)
 {
     health_set_value(health_add(report, id, id), value, unit, 2);
