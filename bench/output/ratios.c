@@ -20,18 +20,20 @@ static int is_usable(const bench_result *result)
     return result->figures.is_usable;
 }
 
-static bench_ratio_sum *find_peer(bench_ratios *ratios, const char *name)
+static bench_ratio_sum *find_sum(bench_ratios *ratios, const char *name, const char *subject)
 {
     int i = 0;
-    while (i < ratios->npeers && strcmp(ratios->peers[i].name, name) != 0)
+    while (i < ratios->nsums && (strcmp(ratios->sums[i].name, name) != 0 ||
+                                 strcmp(ratios->sums[i].subject, subject) != 0))
         i++;
     if (i == BENCH_CANDIDATES_MAX)
         return NULL;
-    if (i == ratios->npeers) {
-        snprintf(ratios->peers[i].name, sizeof ratios->peers[i].name, "%s", name);
-        ratios->npeers++;
+    if (i == ratios->nsums) {
+        snprintf(ratios->sums[i].name, sizeof ratios->sums[i].name, "%s", name);
+        snprintf(ratios->sums[i].subject, sizeof ratios->sums[i].subject, "%s", subject);
+        ratios->nsums++;
     }
-    return &ratios->peers[i];
+    return &ratios->sums[i];
 }
 
 static void add_ratio(bench_ratio_sum *sum, const bench_row *row, int placement,
@@ -89,7 +91,7 @@ static void write_other(bench_ratios *ratios, const bench_row *row, int placemen
     else
         write_verdict(ratios->out, &ratio, name, *shown->algo ? shown->algo : "weir");
     if (other->peer)
-        add_ratio(find_peer(ratios, other->candidate), row, placement, &ratio);
+        add_ratio(find_sum(ratios, other->candidate, "weir"), row, placement, &ratio);
 }
 
 /* The length of the name that the modes of a library share: "nccl:2.28.3" of
@@ -108,33 +110,66 @@ static int is_family(const bench_result *a, const bench_result *b)
            strncmp(a->candidate, b->candidate, length) == 0;
 }
 
-/* Of a library in several modes, the fastest mode; written once, where the first mode is at index
- * first. */
-static void write_best(bench_ratios *ratios, const bench_row *row, int placement, int first)
+/* Of a library in several modes, the fastest one. NULL if fewer than two modes are usable, or if
+ * the mode at index first is not the first one, so that each library is found once. */
+static const bench_result *find_best(const bench_row *row, int placement, int first)
 {
     const bench_result *results = row->results[placement], *best = NULL;
-    const bench_result *shown = &results[row->primary[placement]];
     int modes = 0;
     for (int i = 0; i < row->ncandidates; i++) {
         const bench_result *mode = &results[i];
         if (!mode->peer || !is_usable(mode) || !is_family(mode, &results[first]))
             continue;
         if (i < first)
-            return;
+            return NULL;
         modes++;
         if (!best || mode->stats.median < best->stats.median)
             best = mode;
     }
-    if (modes < 2)
+    return modes < 2 ? NULL : best;
+}
+
+static void add_best(bench_ratios *ratios, const bench_row *row, int placement,
+                     const bench_result *best, const char *subject, const bench_ratio *ratio)
+{
+    char name[sizeof ratios->sums[0].name];
+    snprintf(name, sizeof name, "%.*s, best mode", (int)family_length(best->candidate),
+             best->candidate);
+    add_ratio(find_sum(ratios, name, subject), row, placement, ratio);
+}
+
+static void write_best(bench_ratios *ratios, const bench_row *row, int placement, int first)
+{
+    const bench_result *best = find_best(row, placement, first);
+    if (!best)
         return;
-    char name[sizeof ratios->peers[0].name];
-    size_t length = family_length(best->candidate);
-    bench_ratio ratio = bench_result_ratio(best, shown);
+    const bench_result *shown = &row->results[placement][row->primary[placement]];
+    const size_t length = family_length(best->candidate);
+    const bench_ratio ratio = bench_result_ratio(best, shown);
     fprintf(ratios->out, "; best of %.*s is %s: ", (int)length, best->candidate,
             best->candidate[length] ? best->candidate + length + 1 : "default");
     write_verdict(ratios->out, &ratio, "it", "weir");
-    snprintf(name, sizeof name, "%.*s, best mode", (int)length, best->candidate);
-    add_ratio(find_peer(ratios, name), row, placement, &ratio);
+    add_best(ratios, row, placement, best, "weir", &ratio);
+}
+
+/* Compares a kernel of the user with the candidate that the table shows and with the peers; only
+ * the summary has the result. */
+static void add_kernel(bench_ratios *ratios, const bench_row *row, int placement, int kernel)
+{
+    const bench_result *results = row->results[placement], *own = &results[kernel];
+    const int primary = row->primary[placement];
+    for (int i = 0; i < row->ncandidates; i++) {
+        if (!is_usable(&results[i]) || (i != primary && !results[i].peer))
+            continue;
+        const bench_ratio ratio = bench_result_ratio(&results[i], own);
+        const char *name = results[i].peer ? results[i].candidate : "weir";
+        add_ratio(find_sum(ratios, name, own->algo), row, placement, &ratio);
+        const bench_result *best = results[i].peer ? find_best(row, placement, i) : NULL;
+        if (!best)
+            continue;
+        const bench_ratio of_best = bench_result_ratio(best, own);
+        add_best(ratios, row, placement, best, own->algo, &of_best);
+    }
 }
 
 static void write_placement(bench_ratios *ratios, const bench_row *row, int placement)
@@ -159,6 +194,9 @@ static void write_placement(bench_ratios *ratios, const bench_row *row, int plac
     for (int i = 0; i < row->ncandidates; i++)
         if (results[i].peer && is_usable(&results[i]))
             write_best(ratios, row, placement, i);
+    for (int i = 0; i < row->ncandidates; i++)
+        if (i != primary && results[i].is_users && is_usable(&results[i]))
+            add_kernel(ratios, row, placement, i);
     fputc('\n', ratios->out);
 }
 
@@ -208,17 +246,18 @@ void bench_ratios_row(bench_ratios *ratios, const bench_row *row)
     fflush(ratios->out);
 }
 
-/* The slower side of the mean is the subject. */
+/* The slower side of the mean comes first. */
 static void write_sum(FILE *out, const bench_ratio_sum *sum)
 {
     const double mean = exp(sum->log_sum / (double)sum->rows);
-    const int is_weir_faster = mean >= 1;
+    const int is_subject_faster = mean >= 1;
     fprintf(out,
             "# %-20s : %s takes %.2fx as long as %s (geometric mean of %ld row%s); worst for "
-            "weir: ",
-            sum->name, is_weir_faster ? sum->name : "weir", is_weir_faster ? mean : 1 / mean,
-            is_weir_faster ? "weir" : sum->name, sum->rows, weiri_s(sum->rows));
-    write_verdict(out, &sum->worst, sum->name, "weir");
+            "%s: ",
+            sum->name, is_subject_faster ? sum->name : sum->subject,
+            is_subject_faster ? mean : 1 / mean, is_subject_faster ? sum->subject : sum->name,
+            sum->rows, weiri_s(sum->rows), sum->subject);
+    write_verdict(out, &sum->worst, sum->name, sum->subject);
     fprintf(out, " at %zu B %s\n", sum->worst_bytes, places[sum->worst_placement]);
 }
 
@@ -235,8 +274,8 @@ void bench_ratios_end(const bench_ratios *ratios)
         fprintf(out, " B");
     }
     fprintf(out, "%s", ratios->nspans ? "\n" : "");
-    for (int i = 0; i < ratios->npeers; i++) {
-        const bench_ratio_sum *sum = &ratios->peers[i];
+    for (int i = 0; i < ratios->nsums; i++) {
+        const bench_ratio_sum *sum = &ratios->sums[i];
         if (sum->rows)
             write_sum(out, sum);
     }

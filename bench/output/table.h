@@ -59,18 +59,21 @@ void bench_remarks_determinism(FILE *out, const bench_determinism *found);
 
 /*
  * weir compared with its peers, in comment lines of standard output: one line per row, and a
- * summary with the geometric mean and the worst size. Also which algorithm ran at which sizes.
+ * summary with the geometric mean and the worst size; another summary for each kernel of the user.
+ * Also which algorithm ran at which sizes.
  * Local; rank 0 only.
  */
 
 enum { BENCH_SPANS_MAX = 32 };
 
-/* All rows of one peer so far, without rows of zero bytes. */
+/* All rows so far in which a peer, or weir's selection, is compared with weir or with a kernel of
+ * the user; without rows of zero bytes. */
 typedef struct bench_ratio_sum {
     char name[64];
+    char subject[32]; /* what the ratios are relative to: "weir", or the kernel's name */
     double log_sum;
     long rows;
-    bench_ratio worst; /* the smallest ratio: where weir compares worst */
+    bench_ratio worst; /* the smallest ratio: where the subject compares worst */
     size_t worst_bytes;
     int worst_placement;
 } bench_ratio_sum;
@@ -83,8 +86,8 @@ typedef struct bench_algo_span {
 
 typedef struct bench_ratios {
     FILE *out;
-    bench_ratio_sum peers[BENCH_CANDIDATES_MAX];
-    int npeers;
+    bench_ratio_sum sums[BENCH_CANDIDATES_MAX];
+    int nsums;
     bench_algo_span spans[BENCH_SPANS_MAX];
     int nspans;
     char last_refusal[160]; /* the last line about a candidate that takes no part */

@@ -53,6 +53,37 @@ check "a sendrecv kernel gives correct results" \
 check "an allreduce kernel gives correct results" \
     ends_with 0 bench 3 allreduce --algo "$kernels:allreduce" -d int32 \
     -b 4 -e 4K -f 32
+# A kernel of the user has its own summaries after the table: the peers and weir's selection, relative to the kernel.
+sed 's/float/int32_t/g; s/WEIR_FLOAT/WEIR_INT32/' examples/peer.c >"$scratch/peer.c"
+${CC:-cc} -std=c11 -Ilib/include -shared -fPIC -o "$scratch/gathered.so" "$scratch/peer.c"
+check "a kernel of the user is measured next to a peer" ends_with 0 bench 2 allreduce \
+    --algo "auto,examples/own_kernel.cu:add_all" --peer "$scratch/gathered.so" -d int32 -b 1K -e 4K -f 4 --csv "$scratch/a.csv"
+# summed NAME SUBJECT A B: a summary has the geometric mean of A's medians divided by B's in the CSV, whose numbers are
+# rounded. A and B: "add_all", a peer's name, or "auto", which is what weir selected.
+summed() {
+    awk -F, -v name="$1" -v subject="$2" -v a="$3" -v b="$4" -v text="$out" '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        { who = $at["contender"] != "weir" ? $at["contender"] : $at["algo"] == "add_all" ? "add_all" : "auto"
+          us[who, $at["bytes"] $at["placement"]] = $at["median_us"]; cells[$at["bytes"] $at["placement"]] }
+        END {
+            for (cell in cells) { sum += log(us[a, cell] / us[b, cell]); n++ }
+            mean = exp(sum / n)
+            start = " : " (mean >= 1 ? name : subject) " takes "
+            end = "x as long as " (mean >= 1 ? subject : name) " (geometric mean of 4 rows); worst for " subject ": "
+            while ((getline line <text) > 0)
+                if (index(line, "# " name " ") == 1 && (from = index(line, start)) && (to = index(line, end))) {
+                    printed = substr(line, from + length(start), to - from - length(start))
+                    ratio = printed / (mean >= 1 ? mean : 1 / mean)
+                    found += ratio > 0.97 && ratio < 1.03
+                }
+            exit n != 4 || found != 1 }' "$scratch/a.csv"
+}
+check "the summary compares the peer with weir" summed gathered:1.0 weir gathered:1.0 auto
+check "another compares the peer with the kernel" summed gathered:1.0 add_all gathered:1.0 add_all
+check "another compares weir's selection with the kernel" summed weir add_all auto add_all
+check "a run without a kernel has no summary of one" eval \
+    'ends_with 0 bench 2 allreduce --algo all --peer "$scratch/gathered.so" -d int32 -b 1K -e 1K && [ "$(grep -c "geometric mean" "$out")" -eq 1 ]'
+
 check "a kernel with wrong results ends with exit code 1" \
     ends_with 1 ./bench_allreduce "${short[@]}" \
     --algo "$kernels:wrong" -b 4K -e 4K
