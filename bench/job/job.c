@@ -447,6 +447,14 @@ static void count_nodes(bench_job *job)
         job->groups[i].nnodes = (int)job->values[job->groups[i].leader];
 }
 
+/* Whether the library may choose GPUs: nobody has asked for a backend, or hidden the GPUs. */
+static int leaves_backend_open(weir_backend backend)
+{
+    const char *asked = weiri_env(WEIRI_ENV_BACKEND), *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return backend == WEIR_BACKEND_AUTO && (!asked || strcmp(asked, "auto") == 0) &&
+           !(visible && (!*visible || *visible == '-'));
+}
+
 weir_status bench_job_connect(bench_job *job, weir_backend backend)
 {
     find_local_ranks(job);
@@ -456,6 +464,7 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
     bench_job_phase(job, "set-up: communicator", 0);
     double began_s = weiri_clock_s();
     use_timeout(job, job->timeout_ms);
+    job->may_use_gpus = leaves_backend_open(backend);
     weir_status status = job_make_communicator(job, backend);
     if (status != WEIR_OK)
         return status;

@@ -44,6 +44,7 @@ typedef struct bench_job {
     weir_comm *all;               /* of all ranks */
     weir_comm *comm;              /* of this rank's group; of one group `all` itself */
     struct bench_gpu *gpu;        /* this rank's; NULL on the host backend */
+    int may_use_gpus;             /* 1: nobody has chosen the backend or hidden the GPUs */
     struct weir_plan *plan;  /* of --plan, read and proved; NULL: none, or a candidate has it */
     struct bench_nvml *nvml; /* reads the GPU's state; NULL on the host backend */
     double setup_ms;         /* time to create bootstrap and communicator, on the slowest rank */

@@ -132,6 +132,18 @@ static int judge_quota(const bench_preflight_facts *facts, int nranks, int first
     return 1;
 }
 
+/* Too few GPUs for the ranks, or a build without CUDA, leave host memory to measure. */
+static int judge_gpus(const bench_preflight_facts *facts, const char *program, FILE *to)
+{
+    if (!facts->idle_gpus)
+        return 0;
+    fprintf(to,
+            "%s: preflight: node %s has %d GPU%s, but this run measures host memory: give "
+            "--backend cuda, which prints why the GPUs are not used, or --backend host\n",
+            program, facts->host, facts->idle_gpus, weiri_s(facts->idle_gpus));
+    return 1;
+}
+
 int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const char *program,
                           FILE *to)
 {
@@ -141,8 +153,10 @@ int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const 
             found += judge_cores(facts, nranks, rank, program, to);
             found += judge_governor(facts, nranks, rank, program, to);
         }
-        if (is_first(facts, rank, same_container))
+        if (is_first(facts, rank, same_container)) {
             found += judge_quota(facts, nranks, rank, program, to);
+            found += judge_gpus(&facts[rank], program, to);
+        }
     }
     return found;
 }
@@ -178,6 +192,8 @@ void bench_preflight(bench_job *job)
     memcpy(mine.host, job->host, sizeof mine.host);
     memcpy(mine.kernel, job->kernel, sizeof mine.kernel);
     bench_preflight_read("", &cpus, &mine);
+    if (job->gpu || !job->may_use_gpus)
+        mine.idle_gpus = 0;
     bench_preflight_facts *all = bench_exchange_collect(job, &mine, sizeof mine);
     if (all)
         report_findings(job, all);

@@ -19,6 +19,7 @@ typedef struct bench_preflight_facts {
     char governor[32]; /* of the first cpu whose governor is not "performance"; else empty */
     int governor_cpu;
     double quota_cores; /* the limit of the control groups; 0: none */
+    int idle_gpus;      /* GPUs that the process sees; 0 if it uses one, or was told to use none */
 } bench_preflight_facts;
 
 /* Reads the facts about a process that may run on cpus, from files below root ("" for this machine;

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Reads the first line of a file. Returns 0, or -1 if there is none. */
 static int read_first_line(char *line, size_t bytes, const char *format, ...)
@@ -86,12 +87,26 @@ static void read_group(const char *folder, void *cores)
         keep_tightest_quota(line, period, cores);
 }
 
+/* Counts the device files of NVIDIA's GPUs. A container has those of its own GPUs. */
+static int count_gpus(const char *root)
+{
+    enum { GPUS_MAX = 64 };
+    char path[PATH_MAX];
+    int count = 0;
+    for (int i = 0; i < GPUS_MAX; i++) {
+        const int length = snprintf(path, sizeof path, "%s/dev/nvidia%d", root, i);
+        count += length < (int)sizeof path && access(path, F_OK) == 0;
+    }
+    return count;
+}
+
 void bench_preflight_read(const char *root, const cpu_set_t *cpus, bench_preflight_facts *facts)
 {
     CPU_ZERO(&facts->cores);
     facts->governor[0] = '\0';
     facts->governor_cpu = 0;
     facts->quota_cores = 0;
+    facts->idle_gpus = count_gpus(root);
     read_cpus(root, cpus, facts);
     bench_groups_read(root, "cpu", read_group, &facts->quota_cores);
 }

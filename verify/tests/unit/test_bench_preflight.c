@@ -64,6 +64,19 @@ TEST_WITH(a_node_without_findings_is_silent, make_root, remove_root)
     judged(ranks, 2, 0);
 }
 
+/* Found on GPU nodes: ranks that outnumber the GPUs, and builds without CUDA. */
+TEST_WITH(gpus_that_a_run_in_host_memory_leaves_idle_are_reported, make_root, remove_root)
+{
+    test_file_write(root, "dev/nvidia0", "");
+    test_file_write(root, "dev/nvidia5", "");
+    test_file_write(root, "dev/nvidiactl", "");
+    bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(1, 1)};
+    assert_non_null(strstr(judged(ranks, 2, 1), "node here has 2 GPUs, but this run measures host "
+                                                "memory: give --backend cuda, "));
+    ranks[0].idle_gpus = ranks[1].idle_gpus = 0;
+    judged(ranks, 2, 0);
+}
+
 TEST_WITH(a_slow_frequency_governor_is_reported, make_root, remove_root)
 {
     test_file_write(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
