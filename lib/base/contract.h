@@ -2,7 +2,9 @@
  * The table of collectives: names, lengths of the buffers, the root, the bus factor, and what a
  * caller may rely on after a call, for each placement. The library, the plans, the NCCL interface,
  * the benchmarks, their validation and the readers of results take these facts from here. The
- * promises are those of MPI (MPI_IN_PLACE) and NCCL; docs/user/buffers.md prints them for users.
+ * promises are NCCL's. MPI (MPI_IN_PLACE) also allows alltoall and alltoallv in place, and leaves
+ * the result of a reduce_scatter in place at the start of the buffer. docs/user/buffers.md prints
+ * the promises for users.
  *
  * A buffer holds one block of `count` elements, or one for each rank. In place, the shorter of the
  * two buffers is the rank's own block of the longer one; buffers of equal length are the same
