@@ -448,7 +448,7 @@ static const weiri_option own[] = {
     {0, "inject", "list|flip-bit|skip-signal", &bench_option_inject, 0, .flags = WEIRI_OPTION_SAME,
      .manifest = "inject_slow_percent",
      .help = "flip-bit: the last rank finds another byte in its first timed result of 1 MiB; "
-             "skip-signal: it does not make its first timed calls"},
+             "skip-signal: this rank does not make its first timed calls"},
 };
 static const int faults[] = {BENCH_FAULT_FLIP_BIT, BENCH_FAULT_SKIP_SIGNAL, BENCH_FAULT_NONE};
 static const char *const shared[] = {"ngpus",    "timeout", "csv",  "backend", "transport",

@@ -267,7 +267,7 @@ static const weiri_option rows[] = {
      .flags = SAME | EXPLAINED,
      .help = "timed iterations (default: 0, as many as fit a time budget, from 10 to 400)"},
     {'w', "warmup_iters", "N", &weiri_option_int, AT(common.warmups), 0, INT_MAX, "3",
-     .flags = SAME, .help = "untimed iterations before"},
+     .flags = SAME, .help = "untimed iterations before the timed ones"},
     {'g', "ngpus", "N", &weiri_option_int, AT(common.ngpus), 1, WEIR_RANKS_MAX, "1",
      .help = "start N ranks on this node, without a launcher"},
     {'T', "timeout", "SECONDS", &weiri_option_int, AT(common.timeout_s), 0, 86400, "0",

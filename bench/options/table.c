@@ -62,8 +62,8 @@ static const weiri_option rows[] = {
              "fall, 6 to 61)"},
     {'m', "agg_iters", "N", &weiri_option_int, AT(aggregate), .low = 1, .high = INT_MAX,
      .initial = "1", .flags = SAME, .manifest = "aggregate",
-     .help = "operations timed together as one iteration; of these only the last is checked, in "
-             "place none"},
+     .help = "operations timed together as one iteration; only the last operation is checked, "
+             "and none in place"},
     {'N', "run_cycles", "N", &weiri_option_int, AT(cycles), .high = INT_MAX, .initial = "1",
      .flags = SAME | EXPLAINED, .manifest = "cycles",
      .help = "run the sweep N times (default: 1; 0: until stopped)"},
@@ -109,7 +109,7 @@ static const weiri_option rows[] = {
     {'R', "local_register", "0-2", &weiri_option_int, AT(registration), .high = 2, .initial = "0",
      .flags = SAME, .manifest = "registration",
      .help = "0: the library finds buffers by address; 1: each rank registers its buffers; 2: "
-             "ranks also exchange handles before"},
+             "ranks also exchange handles before the first call"},
     {'u', "unalign", "N", &weiri_option_int, AT(unalign_elements), .high = 1 << 20, .initial = "0",
      .flags = SAME, .manifest = "unalign_elements", .help = "shift both buffers by N elements"},
     {'t', "nthreads", "1", &weiri_option_int, AT(nthreads), .high = INT_MAX, .initial = "1",

@@ -73,10 +73,10 @@
       "module XPMEM and libxpmem.so.0 are installed")                                              \
     X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1 allows several ranks to use one GPU")     \
     X(RAS, "WEIR_RAS", "0",                                                                        \
-      "1 or HOST:PORT: answers the status requests of RAS clients there (1: localhost:28028)")     \
+      "HOST:PORT: answers RAS clients at this address; 1: at localhost:28028")                     \
     X(RECORD, "WEIR_RECORD", "(none)",                                                             \
-      "file for the calls of each rank, which bench_replay runs again; %r is the rank, which is "  \
-      "appended to a name without it")                                                             \
+      "file for the calls of each rank, which bench_replay repeats; %r is the rank; a name "       \
+      "without %r gets the rank at its end")                                                       \
     X(METRICS, "WEIR_METRICS", "(none)",                                                           \
       "files of metrics to write, in the formats of NCCL's Inspector: prom, json, or both: "       \
       "prom,json")                                                                                 \
@@ -100,7 +100,7 @@
       "the same as WEIR_METRICS_MIN_BYTES")                                                        \
     X(NCCL_INSPECTOR_P2P, "NCCL_INSPECTOR_ENABLE_P2P", "1", "0: no sends and receives in metrics") \
     X(NCCL_PROFILER_PLUGIN, "NCCL_PROFILER_PLUGIN", "(none)",                                      \
-      "a plug-in of NCCL's profiler, which libweir_nccl.so does not load; it logs that once")      \
+      "a plug-in of NCCL's profiler; libweir_nccl.so does not load it, and logs this once")        \
     X(NCCL_CHECK_MODE, "NCCL_CHECK_MODE", "(none)",                                                \
       "DEBUG_GLOBAL: in libweir_nccl.so the same as WEIR_CHECK=1")                                 \
     X(NCCL_DEBUG, "NCCL_DEBUG", "(none)",                                                          \

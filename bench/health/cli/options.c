@@ -22,7 +22,7 @@ static const weiri_option rows[] = {
     {OPTION("baseline", "FILE", text, baseline),
      .help = "expect what --json FILE recorded on a good node"},
     {OPTION("tolerance", "PERCENT", percent, share), .high = 99, .initial = "20%",
-     .help = "below the baseline's bandwidths"},
+     .help = "by how much bandwidths may be below the baseline's"},
     {OPTION("expect-topology", "FILE", text, topology),
      .help = "fail if the hardware differs from a recorded machine (weir-topo --save, or NCCL's "
              "file)"},
