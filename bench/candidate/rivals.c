@@ -270,12 +270,15 @@ weir_status bench_rivals_stop(bench_rivals *rivals, bench_result *result)
     for (int i = 0; i < rivals->count; i++) {
         rival *r = &rivals->list[i];
         bench_rival_times *times = result->rivals ? &result->rivals[i] : NULL;
+        const int before = times ? times->count[BENCH_RIVAL_TOGETHER] : 0;
         failed |= !times || rival_keep(r, times, BENCH_RIVAL_TOGETHER) != 0;
         rival_run_alone(r);
         failed |= !times || rival_keep(r, times, BENCH_RIVAL_ALONE) != 0;
         if (times) {
             times->text = r->with->text;
-            times->blocks += times->blocks < BENCH_ROUNDS_MAX;
+            /* A block too short for one iteration joins the next: no round is empty. */
+            times->blocks +=
+                times->blocks < BENCH_ROUNDS_MAX && times->count[BENCH_RIVAL_TOGETHER] > before;
         }
         wrong += rival_check(r);
     }

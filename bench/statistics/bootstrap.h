@@ -23,7 +23,8 @@
 /* Shorter series of one round have no bootstrap interval: it would be too narrow. */
 enum { BENCH_BOOTSTRAP_SAMPLES = 20 };
 
-/* Measurements in order of time, and where each round ends: round r is [ends[r - 1], ends[r]). */
+/* Measurements in order of time, and where each round ends: round r is [ends[r - 1], ends[r]),
+ * which is not empty. */
 typedef struct bench_sequence {
     const double *samples;
     size_t count;

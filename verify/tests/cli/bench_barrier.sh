@@ -23,6 +23,7 @@ shows_median() { # within the rounding of two decimals of three
     awk -v csv="$(row weir median_us)" '/^  barrier  *weir/ { found = $4 - csv <= 0.0051 && csv - $4 <= 0.0051 } END { exit !found }' "$out"
 }
 check "the table has the CSV's median" shows_median
+check "numbers of the table and the CSV" numbers_hold control "$csv" nranks=4 nnodes=1
 check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
 check "drop-rank: a rank that leaves at once is named, with the rank that it did not wait for" eval \
     'ends_with 1 ./bench_barrier -g 4 --inject drop-rank --csv "$csv" && errs "rank 0: weir: left a barrier [0-9]+ us after .* rank 1, which was 20000 us late"'

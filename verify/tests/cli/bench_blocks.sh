@@ -23,11 +23,13 @@ finds() { # FAULT PATTERN: in put and in get
 check "two ranks, with peers: ends with 0" ends_with 0 ./bench_blocks -g 2 "${small[@]}" --pages 3 --peer memcpy --peer readv --csv "$csv"
 check "all rows pass" eval '[ "$(row weir-put verify),$(row weir-get verify),$(row memcpy-memcpy verify),$(row readv-readv verify)" = pass,pass,pass,pass ]'
 check "a row has the bytes of a request: 3 pages of 2 layers, keys and values" [ "$(row weir-put bytes)" = $((3 * 2 * 2 * 16 * 8 * 128 * 2)) ]
+check "numbers of the table, the CSV and the comparisons" numbers_hold blocks "$csv" nranks=2 iters=3 nnodes=1 dtype=uint8 buffers=registered
 check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
 for engine in vllm-flashinfer vllm-mla sglang sglang-mla; do
     check "$engine" ends_with 0 ./bench_blocks -g 2 "${small[@]}" --pages 1,5 --engine $engine
 done
-check "unregistered memory" ends_with 0 ./bench_blocks -g 2 "${small[@]}" --pages 5 --buffers unregistered
+check "unregistered memory" ends_with 0 ./bench_blocks -g 2 "${small[@]}" --pages 5,2 --buffers unregistered --engine sglang --csv "$csv"
+check "its numbers, of keys and values together" numbers_hold blocks "$csv" buffers=unregistered layout=sglang
 check "2 prefill ranks to 1, both ways, sorted" ends_with 0 ./bench_blocks -g 3 "${small[@]}" --pages 5 --prefill 2 --direction both --order sorted --peer readv
 check "1 prefill rank to 2" ends_with 0 ./bench_blocks -g 3 "${small[@]}" --pages 5
 check "lost-block: named with its origin" finds lost-block "page [0-9]+, layer 0, keys, which is page [0-9]+ of rank 0, has not arrived$"

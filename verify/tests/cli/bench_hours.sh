@@ -54,6 +54,7 @@ check "outliers are explained by the stops of rank 1, not of rank 0" eval \
 check "four stops are counted" [ "$(column stopped)" = 4 ]
 check "windows have a second each, and the file their rows" eval 'lines_are_whole && [ "$(grep -c "" "$windows")" -ge 5 ]'
 check "the longest time is that of a stop" awk -F, 'NR > 1 && $8 > most { most = $8 } END { exit !(most > 250000 && most < 5000000) }' "$windows"
+check "numbers of the lines, the file and the sums" numbers_hold hours "$windows"
 check "the drift has an interval" prints '^# drift of the median: [-+][0-9.]+% an hour \[[-+][0-9.]+, [-+][0-9.]+\], '
 check "the row of the size follows" prints '^ +4096 +1024 +float +sum'
 check "its data are right, after the windows too" eval '[ "$(grep -c ",pass,0," "$csv")" -eq 2 ]'

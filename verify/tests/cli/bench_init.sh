@@ -29,6 +29,7 @@ check "calls have sizes, types and checks; other phases none" eval '[ "$(field w
 check "the total is at least the creation and the destruction" awk -v total="$(field weir total median_us)" \
     -v least="$(field weir create min_us)" -v end="$(field weir destroy min_us)" 'BEGIN { exit !(total >= least + end && least > 0 && end > 0) }'
 check "the table has a line for each phase" eval '[ "$(grep -cE "^  (bootstrap|create|call-8B|call-1MiB|split|destroy|total) +weir " "$out")" -eq 7 ]'
+check "numbers of the table and the CSV" numbers_hold control "$csv" nranks=3 nnodes=1 collective=init
 check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
 check "flip-bit: the wrong element is found, with phase and rank" eval \
     'ends_with 1 ./bench_init -g 3 -n 2 --inject flip-bit --csv "$csv" && errs "rank 2: weir: call-1MiB: element [0-9]+: got .*, expected 6" && ! errs "got 6,"'

@@ -53,6 +53,7 @@ check "the exchange of four ranks and the message have rows" has_rows 2 exchange
 check "the ten most expensive calls have file and line" eval '[ "$(grep -cE "^#  +[0-9.]+  .*\($job:[0-9]+\), recorded 100.00" "$out")" -eq 10 ]'
 check "waits are apart from transfers" grep -qE 'ranks wait for each other [0-9.]+ us \([0-9]+%\), transfers take' "$out"
 check "the recorded time is compared" grep -qE 'recorded communication took 1[0-9]{3}.* us; here it takes [0-9.]+ of that' "$out"
+check "numbers of the table, the CSV and the lines below" numbers_hold replay "$csv" nnodes=1 iters=3
 check "the CSV file has a line for each row" eval '[ "$(grep -c "replay_" "$csv")" -eq 16 ]'
 check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
 check "malloc'd memory serves as well" ends_with 0 ./bench_replay "$job" -n 2 --buffers unregistered
@@ -76,8 +77,10 @@ check "--gaps computes between calls" eval 'ends_with 0 ./bench_replay "$job" -n
 # Rank 1 waits 0.3 s for rank 0, which waits for nobody: 150 ms in the mean of both.
 printf '%s\n' "comm world 0,1" "0.000 r"{0,1}" world barrier took=0.0001" "0.3001 r0 world allreduce f32 sum 100 took=0.0001" \
     "0.0001 r1 world allreduce f32 sum 100 took=0.0001" >"$scratch/late.txt"
-check "waits are means of all ranks" eval 'ends_with 0 ./bench_replay "$scratch/late.txt" -n 1 --gaps &&
-    sed -n "s/.*wait for each other \([0-9.]*\) us.*/\1/p" "$out" | awk "{ us = \$1 } END { exit !(us > 50000) }"'
+check "waits are means of all ranks, and no transfers" eval 'ends_with 0 ./bench_replay "$scratch/late.txt" -n 1 --gaps --csv "$scratch/late.csv" &&
+    sed -n "s/.*wait for each other \([0-9.]*\) us.*, transfers take \([0-9.]*\) us.*/\1 \2/p" "$out" |
+        awk "{ us = \$1; moved = \$2 } END { exit !(us > 50000 && us < 1000000 && moved < us / 2) }"'
+check "exposed is what computation leaves" numbers_hold replay "$scratch/late.csv"
 sed 's/ took=.*//' "$job" >"$scratch/untimed.txt"
 check "--gaps needs durations" refuses "has no time or no duration" "$scratch/untimed.txt" --gaps
 check "--convert writes text" ends_with 0 ./bench_replay "$job" --convert "$scratch/a.txt"

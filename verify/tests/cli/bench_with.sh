@@ -1,6 +1,7 @@
 #!/bin/bash
 # Competing calls (--with): weir is measured alone and together with them, the slow-down of both is printed, the data of both are
 # checked, and the report of a hang shows the calls of both communicators. Run from the repository's root.
+# Part: python3.
 . verify/tests/support/tap.sh
 
 csv=$scratch/a.csv
@@ -18,6 +19,10 @@ check "the slow-down of weir has an interval" prints 'weir\+alltoall 64K group=m
 check "so has that of the competing call" prints ': alltoall 64K group=mod:2 alone [0-9.]+ us, together [0-9.]+ us: [0-9.]+x \[[0-9.]+, [0-9.]+\]$'
 check "and was measured anew for it: one row's figures differ" eval \
     '[ -n "$(sed -n "s/.* alone \([0-9.]*\) us, together \([0-9.]*\) us.*/\1 \2/p" "$out" | awk "\$1 != \$2")" ]'
+check "each slow-down is the quotient of its times" numbers_hold with "$csv"
+# Iterations of 1 us: blocks end before the competing call begins.
+check "blocks without a competing call are no rounds" eval 'ends_with 0 ./bench_allreduce -g 2 --backend host -b 8 -e 8 -n 30 --quiet \
+    --with "alltoall 64K" --csv "$csv" && { prints "did not end a call" || numbers_hold with "$csv"; }'
 check "two calls compete: ends with 0" ends_with 0 "${with[@]}" --with 'allgather 4K' --with 'reduce_scatter 64K group=div:2'
 check "each has a line" eval 'prints ": allgather 4K alone" && prints ": reduce_scatter 64K group=div:2 alone"'
 check "broadcast, whose root runs ahead, stops on all ranks" ends_with 0 "${with[@]}" --with 'broadcast 64'

@@ -5,6 +5,7 @@
 #   check "name" command arguments...     the check passes if the command ends with 0
 #   ends_with N command arguments...      0 if the command ends with status N; leaves its output in
 #                                         the files $out and $err
+#   numbers_hold KIND CSV [COL=VALUE]     0 if what ends_with's command printed and wrote agrees
 #   skip "name" "reason"                  reports a skipped check
 #   long_part "what"                      whether this is a long run (long.inc)
 
@@ -52,6 +53,12 @@ one_line_says() {
     local word
     [ "$(wc -l <"$err")" -eq 1 ] || return 1
     for word; do grep -qF -- "$word" "$err" || return 1; done
+}
+
+# numbers_hold KIND CSV [COLUMN=VALUE...]: 0 if what the last command printed and wrote are numbers that
+# support/row_numbers.py computes anew. Needs python3; 0 without.
+numbers_hold() {
+    ! command -v python3 >/dev/null || python3 -B verify/tests/support/row_numbers.py "$1" "$2" "$out" "${@:3}"
 }
 
 tap_done() {

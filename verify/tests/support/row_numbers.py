@@ -1,0 +1,231 @@
+"""Compares what a benchmark printed and wrote with numbers computed from its own CSV, as a reader
+would: the columns with each other, the table with the CSV, the lines below it with the table.
+
+    row_numbers.py KIND CSV OUTPUT [COLUMN=VALUE...]
+
+KIND: blocks, control (bench_barrier, bench_init), hours (--for), with (--with), replay, moe. Every row
+must have each VALUE. Exit code 0, or 1 with what differs.
+"""
+
+import csv
+import math
+import re
+import sys
+
+SIZES = {"none": 0, "uint8": 1, "int8": 1, "half": 2, "bfloat16": 2, "float": 4, "int32": 4, "double": 8, "int64": 8}
+WITH_BLOCKS = ("allgather", "reduce_scatter", "alltoall", "gather", "scatter")
+
+
+def near(what, shown, computed, error=0.0):
+    """They differ by the error and by rounding to the digits that are shown at most."""
+    text = str(shown)
+    digits = len(text.partition(".")[2]) if "e" not in text else 0
+    if "e" in text or "." not in text:
+        error += 1e-5 * abs(computed)
+    if abs(float(text) - computed) > error + 0.51 * 10 ** -digits:
+        sys.exit(f"{what}: shown {shown}, computed {computed}")
+
+
+def same(what, shown, computed):
+    """They are equal."""
+    if shown != computed:
+        sys.exit(f"{what}: shown {shown!r}, computed {computed!r}")
+
+
+def number(row, column):
+    """A column of a row, as a number."""
+    return float(row[column])
+
+
+def read(path):
+    """The rows of a CSV file."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def same_speed(column, row, speed):
+    """A bandwidth is the speed, which was computed from rounded bytes and a rounded median."""
+    error = 1e-5 + 0.0006 / number(row, "median_us") + 0.51 / (number(row, "link_bytes" if row["link_bytes"] else "bytes") or 1)
+    same(f"{column} {row[column]} of {speed}", math.isclose(number(row, column), speed, rel_tol=error, abs_tol=1e-12), True)
+
+
+def check_row(row):
+    """Relations between the columns of any row that has times."""
+    t = [number(row, c) for c in ("min_us", "median_us", "p99_us", "max_us")]
+    same(f"the order of {t}", sorted(t), t)
+    same("median in its interval", number(row, "ci_low_us") <= t[1] <= number(row, "ci_high_us"), True)
+    speed = number(row, "bytes") / t[1] / 1e3
+    same_speed("algbw_gbs", row, speed)
+    if int(row["iters"]) == 1:
+        same("times of one iteration", {f"{x:.3f}" for x in t}, {row["median_us"]})
+    if int(row["iters"]) < 100:
+        same("p99 of up to 100 iterations", row["p99_us"] == row["max_us"], True)
+
+
+def table(out):
+    """The words of each line of the table."""
+    return [line.split() for line in out.splitlines() if line[:1] not in ("#", "")]
+
+
+def check_blocks(rows, out):
+    """Sizes from the engine's line and the column pages."""
+    layers, tokens, heads, size, planes = re.search(
+        r"^# Cache: .*, (\d+) layers, pages of (\d+) tokens, (\d+) x (\d+) elements of 2 bytes, (.*?);", out, re.M).groups()
+    vectors, planes = (2, 1) if planes == "keys and values together" else (1, 1 + planes.endswith("apart"))
+    block = 2 * int(tokens) * int(heads) * int(size) * vectors
+    same("rows of the table", len(table(out)), len(rows))
+    for row, words in zip(rows, table(out)):
+        shown_bytes, pages, blocks, each, *name, time, speed, wrong, p99, low, high = words
+        check_row(row)
+        same("block", int(each), block)
+        same("tokens", int(row["tokens"]), int(pages) * int(tokens))
+        same("blocks", int(blocks), int(pages) * int(layers) * planes)
+        same("bytes", [int(shown_bytes), int(row["bytes"]), int(row["count"])], [int(blocks) * block] * 3)
+        same("candidate", name, ["weir", row["algo"]] if row["contender"] == "weir" else [row["contender"]])
+        same("wrong", (wrong, row["wrong"], row["verify"]), ("0", "0", "pass"))
+        same("busbw_gbs", row["busbw_gbs"], row["algbw_gbs"])
+        same("dist", f"/p{pages}-b{block}-l{layers}/" in row["dist"], True)
+        for word, column in ((time, "median_us"), (speed, "algbw_gbs"), (p99, "p99_us"), (low, "ci_low_us"), (high, "ci_high_us")):
+            near(f"table, {column}", word, number(row, column), 1e-3)
+    check_ratios(rows, out)
+
+
+def check_ratios(rows, out):
+    """Lines "weir put and memcpy: weir put takes 2.09x as long", which follow the rows of their pages."""
+    name = {("weir " + r["algo"] if r["contender"] == "weir" else r["contender"], r["tokens"]): number(r, "median_us") for r in rows}
+    tokens = ""
+    count = 0
+    for line in out.splitlines():
+        if line[:1] == " ":
+            tokens = next(r["tokens"] for r in rows if r["bytes"] == line.split()[0])
+        found = re.match(r"#   (weir \w+) and (\w+): (weir \w+|\w+) takes ([\d.]+)x", line)
+        if found:
+            weir, peer, slow, times = found.groups()
+            slower, faster = (weir, peer) if slow == weir else (peer, weir)
+            ratio = name[slower, tokens] / name[faster, tokens]
+            near(line, times, ratio, 0.01 * ratio)
+        count += line.startswith("#   weir ")
+    peers = {r["contender"] for r in rows} - {"weir"}
+    same("lines of ratios", count, 2 * len(peers) * len({r["tokens"] for r in rows}))
+
+
+def check_control(rows, out):
+    """A line of the table is a row, with the first communicator's time in front."""
+    first = {(r["contender"], r["algo"][6:]): r for r in rows if r["algo"].startswith("first:")}
+    later = [r for r in rows if not r["algo"].startswith("first:")]
+    same("rows of the table", len(table(out)), len(later))
+    for row in rows:
+        check_row(row)
+        same("bytes", int(row["bytes"]), int(row["count"]) * SIZES[row["dtype"]])
+        same("busbw_gbs", row["busbw_gbs"], row["algbw_gbs"])
+    for row, words in zip(later, table(out)):
+        phase, name, shown, *times, wrong = words
+        same("phase and candidate", [phase, name], [row["algo"] or row["collective"], row["contender"]])
+        same("wrong", wrong, row["wrong"] if row["verify"] != "off" else "N/A")
+        before = first.get((row["contender"], row["algo"]))
+        if before:
+            near("first", shown, number(before, "median_us"), 1e-3)
+        same("first", before is None, shown == "-")
+        for word, column in zip(times, ("median_us", "ci_low_us", "ci_high_us", "min_us", "p99_us"), strict=True):
+            near(f"table, {column}", word, number(row, column), 1e-3)
+
+
+def check_hours(rows, out):
+    """rows: the windows. Each has its line; the line below them has their sum and their extremes."""
+    lines = re.findall(r"^# +(\d+) +(\d+):(\d\d):(\d\d) +(\d+) +(\S+) +(\S+) +(\S+) +(\S+) +(\d+) *(.*?) *$", out, re.M)
+    same("lines of windows", len(lines), len(rows))
+    end = "0.000"
+    for at, (row, line) in enumerate(zip(rows, lines), 1):
+        same("number of the window", [row["window"], line[0]], [str(at)] * 2)
+        same("a window begins where the last one ended", row["from_s"], end)
+        end = row["to_s"]
+        same("begin", 3600 * int(line[1]) + 60 * int(line[2]) + int(line[3]), int(number(row, "from_s")))
+        same("operations, outliers and causes", (line[4], line[9], line[10]), (row["operations"], row["outliers"], row["causes"]))
+        for word, column in zip(line[5:9], ("median_us", "p99_us", "p999_us", "max_us"), strict=True):
+            near(column, word, number(row, column), 1e-3)
+        same("order", sorted(line[5:9], key=float), list(line[5:9]))
+        causes = sum(int(n) for n in re.findall(r"(?:^|; )(\d+) (?:while|with|unexplained)", row["causes"]))
+        same("causes of outliers", causes, int(row["outliers"]))
+    total = re.search(r"^# (\d+) operations in (\d+) s.*: median (\S+), p99 (\S+), p99.9 (\S+), maximum (\S+) us$", out, re.M).groups()
+    same("operations", int(total[0]), sum(int(r["operations"]) for r in rows))
+    near("duration", total[1], float(end), 0.001)
+    near("maximum", total[5], max(number(r, "max_us") for r in rows), 1e-3)
+    for word, column in ((total[2], "median_us"), (total[3], "p99_us"), (total[4], "p999_us")):
+        values = [number(r, column) for r in rows]
+        same(f"{column} {word} among {values}", min(values) - 0.006 <= float(word) <= max(values) + 0.006, True)
+    same("outliers", re.search(r"^# (\d+) outliers? above 3 times the median", out, re.M)[1], str(sum(int(r["outliers"]) for r in rows)))
+
+
+def check_with(rows, out):
+    """The slow-down of a competing call is the quotient of its two times."""
+    found = re.findall(r": (\S+ \S+.*?) alone (\S+) us, together (\S+) us: (\S+)x \[(\S+), (\S+)\]$", out, re.M)
+    rivals = sum(r["contender"].count("+") for r in rows)
+    same("lines of competing calls", len(found), rivals)
+    for name, alone, together, times, low, high in found:
+        same("name", any(f"+{name}" in r["contender"] for r in rows), True)
+        ratio = float(together) / float(alone)
+        near(f"slow-down of {name}", times, ratio, 0.006 * ratio / min(float(alone), float(together)))
+        same("interval", float(low) <= float(times) + 0.01 and float(times) - 0.01 <= float(high), True)
+
+
+def check_replay(rows, out):
+    """The table, the whole step, and how it splits."""
+    same("rows of the table", len(table(out)), len(rows))
+    for row, words in zip(rows, table(out)):
+        check_row(row)
+        same("words", words[:1] + words[2:7] + [" ".join(words[7:-6])],
+             [row[c] for c in ("bytes", "dtype", "redop")] + [row["collective"][7:], row["nranks"], row["placement"], row["contender"]])
+        columns = ("median_us", "algbw_gbs", "busbw_gbs", "wrong", "ci_low_us", "ci_high_us")
+        for word, column in zip(words[-6:], columns, strict=True):
+            near(f"table, {column}", word, number(row, column), 1e-3)
+        if row["dtype"] != "none" and row["collective"] != "replay_alltoallv":
+            size, n = int(row["count"]) * SIZES[row["dtype"]], int(row["nranks"])
+            same(f"bytes of {row['collective']}", int(row["bytes"]), size * n if row["collective"][7:] in WITH_BLOCKS else size * int(row["bytes"]) // size)
+    name = {(r["collective"], r["contender"]): number(r, "median_us") for r in rows}
+    steps = re.findall(r"^# (\S+): a step takes (\S+) us .*, its communication (\S+) us", out, re.M)
+    for who, step, communication in steps:
+        near("step", step, name["replay_step", who], 1e-3)
+        near("communication", communication, name["replay_communication", who], 1e-3)
+    for text, exposed, alone in re.findall(r"a step takes (\S+) us .* of which (\S+) us are exposed: computation alone takes (\S+) us", out):
+        near("exposed", exposed, float(text) - float(alone), 0.11)
+    for wait, share, transfer in re.findall(r"ranks wait for each other (\S+) us \((\d+)%\), transfers take (\S+) us", out):
+        whole = float(wait) + float(transfer)
+        near("share of waits", share, 100 * float(wait) / whole, 10 / whole)
+    for who, recorded, part in re.findall(r"^# (\S+): the recorded communication took (\S+) us; here it takes (\S+) of that", out, re.M):
+        near("of the recorded time", part, name["replay_communication", who] / float(recorded), 0.01)
+
+
+def check_moe(rows, out):
+    """Rows of a peer have the shapes and volumes of weir's rows of the same phase and size, and their own speeds."""
+    weir = {(r["collective"], r["tokens"]): r for r in rows if r["contender"] == "weir"}
+    same("rows of the table", len(table(out)), len(rows))
+    for row, words in zip(rows, table(out)):
+        check_row(row)
+        ours = weir[row["collective"], row["tokens"]]
+        for column in ("bytes", "count", "dtype", "redop", "placement", "tokens", "hidden", "experts", "topk", "dispatch_dtype",
+                       "link_bytes", "expert_bytes", "nranks"):
+            same(f"{column} of a peer", row[column], ours[column])
+        speed = number(row, "link_bytes") / number(row, "median_us") / 1e3
+        same_speed("busbw_gbs", row, speed)
+        same("words", words[:4] + [words[5]], [row["bytes"], row["tokens"], row["dtype"], row["collective"][4:], row["contender"]])
+        columns = ("median_us", "algbw_gbs", "busbw_gbs", "wrong", "p99_us", "ci_low_us", "ci_high_us")
+        for word, column in zip(words[6:13], columns, strict=True):
+            near(f"table, {column}", word, number(row, column), 1e-3)
+
+
+def main():
+    """Runs the checks of a kind."""
+    kind, path, output, *values = sys.argv[1:]
+    rows = read(path)
+    with open(output, encoding="utf-8") as file:
+        out = file.read()
+    same("there are rows", len(rows) > 0, True)
+    for row in rows:
+        for value in values:
+            column, _, word = value.partition("=")
+            same(column, row[column], word)
+    {"blocks": check_blocks, "control": check_control, "hours": check_hours, "with": check_with, "replay": check_replay,
+     "moe": check_moe}[kind](rows, out)
+
+
+main()
