@@ -39,7 +39,7 @@ static results_point point_of(const results_pair *pair, const results_side *side
     double half = pair->scale / (pair->paired ? sqrt(2) : 1) * 2 / sqrt(side->starts);
     double y = what == TIME ? side->median_us : side->busbw_gbs;
     return (results_point){(double)pair->example->bytes, y > 0 ? y : NAN, y * exp(-half),
-                           y * exp(half)};
+                           y * exp(half), NULL};
 }
 
 /* Draws one line: the pairs of a group whose side has this label. */
@@ -113,14 +113,14 @@ typedef results_point one_point(const results_pair *pair, const results_machine 
 static results_point ratio_point(const results_pair *pair, const results_machine *machine)
 {
     (void)machine;
-    return (results_point){(double)pair->example->bytes, pair->ratio, pair->low, pair->high};
+    return (results_point){(double)pair->example->bytes, pair->ratio, pair->low, pair->high, NULL};
 }
 
 static results_point ceiling_point(const results_pair *pair, const results_machine *machine)
 {
     const results_row *row = pair->b.starts ? pair->b.rows[0] : pair->example;
     double pct = results_machine_pct(machine, row, pair->b.median_us, pair->b.busbw_gbs);
-    return (results_point){(double)pair->example->bytes, pct, NAN, NAN};
+    return (results_point){(double)pair->example->bytes, pct, NAN, NAN, NULL};
 }
 
 /* Draws a plot with one line per candidate of B; none if there is no point. */
@@ -193,7 +193,7 @@ int results_plot_series(results_plots *plots, const results_series *series, resu
     if (!points)
         return -1;
     for (size_t i = 0; i < series->nights; i++)
-        points[i] = (results_point){(double)i + 1, series->times_us[i], NAN, NAN};
+        points[i] = (results_point){(double)i + 1, series->times_us[i], NAN, NAN, NULL};
     int number = results_plots_begin(plots, &axes);
     for (size_t i = 0; i < series->nchanges; i++)
         results_plots_mark(plots, (double)series->changes[i] + 0.5);

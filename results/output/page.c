@@ -37,21 +37,6 @@ static const char *class_of(results_verdict verdict)
     return classes[verdict];
 }
 
-static void put_cell(FILE *file, const char *text)
-{
-    fputs("<td>", file);
-    results_put_xml(file, text);
-    fputs("</td>", file);
-}
-
-static void put_number(FILE *file, double value, int digits)
-{
-    if (isnan(value))
-        fputs("<td class=\"n\"></td>", file);
-    else
-        fprintf(file, "<td class=\"n\">%.*f</td>", digits, value);
-}
-
 static void put_pair(const results_page *page, const results_pair *pair)
 {
     FILE *file = page->file;
@@ -65,15 +50,15 @@ static void put_pair(const results_page *page, const results_pair *pair)
     results_put_xml(file, name);
     results_put_xml(file, apart);
     fputs("</td>", file);
-    put_cell(file, row->text[RESULTS_ALGO]);
+    results_put_cell(file, row->text[RESULTS_ALGO]);
     if (has_a)
-        put_number(file, pair->a.median_us, 2);
-    put_number(file, pair->b.median_us, 2);
+        results_put_number(file, pair->a.median_us, 2);
+    results_put_number(file, pair->b.median_us, 2);
     if (has_a)
-        put_number(file, pair->a.busbw_gbs, 2);
-    put_number(file, pair->b.busbw_gbs, 2);
+        results_put_number(file, pair->a.busbw_gbs, 2);
+    results_put_number(file, pair->b.busbw_gbs, 2);
     if (page->machine->links)
-        put_number(
+        results_put_number(
             file, results_machine_pct(page->machine, row, pair->b.median_us, pair->b.busbw_gbs), 0);
     if (has_a && isnan(pair->ratio))
         fputs("<td></td>", file);
@@ -86,33 +71,24 @@ static void put_pair(const results_page *page, const results_pair *pair)
     fputs("</tr>\n", file);
 }
 
-/* A heading by which the reader can sort; the script enables the button. */
-static void put_heading(FILE *file, const char *kind, const char *text)
-{
-    fprintf(file,
-            "<th scope=\"col\" class=\"%s\" aria-sort=\"none\">"
-            "<button type=\"button\" disabled>%s</button></th>",
-            kind, text);
-}
-
 static void put_headings(const results_page *page)
 {
     FILE *file = page->file;
     int has_a = page->report->name_a != NULL;
-    put_heading(file, "n", "bytes");
-    put_heading(file, "t", "candidate");
-    put_heading(file, "t", "algorithm");
+    results_put_heading(file, "n", "bytes");
+    results_put_heading(file, "t", "candidate");
+    results_put_heading(file, "t", "algorithm");
     if (has_a)
-        put_heading(file, "n a", "A us");
-    put_heading(file, has_a ? "n b" : "n", has_a ? "B us" : "us");
+        results_put_heading(file, "n a", "A us");
+    results_put_heading(file, has_a ? "n b" : "n", has_a ? "B us" : "us");
     if (has_a)
-        put_heading(file, "n a", "A GB/s");
-    put_heading(file, has_a ? "n b" : "n", has_a ? "B GB/s" : "busbw GB/s");
+        results_put_heading(file, "n a", "A GB/s");
+    results_put_heading(file, has_a ? "n b" : "n", has_a ? "B GB/s" : "busbw GB/s");
     if (page->machine->links)
-        put_heading(file, "n", "% of ceiling");
+        results_put_heading(file, "n", "% of ceiling");
     if (has_a) {
-        put_heading(file, "t", "B/A (95%)");
-        put_heading(file, "t", "verdict");
+        results_put_heading(file, "t", "B/A (95%)");
+        results_put_heading(file, "t", "verdict");
     }
 }
 
@@ -129,19 +105,6 @@ static void put_table(const results_page *page, const results_group *group)
     fputs("</tbody></table></div>\n", file);
 }
 
-static void put_title(FILE *file, const results_row *row)
-{
-    results_put_xml(file, row->text[RESULTS_COLLECTIVE]);
-    fputs(", ", file);
-    results_put_xml(file, row->text[RESULTS_DTYPE]);
-    if (strcmp(row->text[RESULTS_REDOP], "none") != 0) {
-        fputc(' ', file);
-        results_put_xml(file, row->text[RESULTS_REDOP]);
-    }
-    fprintf(file, ", %d rank%s, %s", row->nranks, weiri_s(row->nranks),
-            strcmp(row->text[RESULTS_PLACEMENT], "in") == 0 ? "in place" : "out of place");
-}
-
 /* Rows that changed, or of B alone (has_a 0) those with wrong results. */
 static void put_changes(FILE *file, const results_comparison *c, int has_a)
 {
@@ -156,7 +119,7 @@ static void put_changes(FILE *file, const results_comparison *c, int has_a)
             continue;
         fprintf(file, "<li class=\"%s\">%s: ", class_of(pair->verdict),
                 results_pair_word(pair, c->cross || !has_a));
-        put_title(file, pair->example);
+        results_put_title(file, pair->example);
         fprintf(file, ", %llu bytes, ", pair->example->bytes);
         results_pair_contender(pair, name, sizeof name);
         results_put_xml(file, name);
@@ -176,8 +139,8 @@ static void put_summary_row(FILE *file, const results_report *report, const char
         return;
     fprintf(file, "<tr><th scope=\"row\">%s</th>", name);
     if (report->name_a)
-        put_cell(file, a);
-    put_cell(file, b);
+        results_put_cell(file, a);
+    results_put_cell(file, b);
     fputs("</tr>\n", file);
 }
 
@@ -239,32 +202,16 @@ static void put_verdict(FILE *file, const results_report *report)
     fputs("</section>\n", file);
 }
 
-/* A plot under the element `heading`, a place for the text of the point that the reader points at,
- * and a button that copies the plot; the script shows the button. */
-static void put_figure(const results_page *page, int number, const char *heading,
-                       const char *caption)
-{
-    if (number < 0)
-        return;
-    fputs("<figure>\n", page->file);
-    results_plots_put(page->plots, number, heading, caption, page->file);
-    fprintf(page->file,
-            "<figcaption>%s <button class=\"copy\" type=\"button\" hidden>Copy picture</button> "
-            "<span role=\"status\"></span></figcaption>"
-            "<p class=\"at\" aria-hidden=\"true\"></p></figure>\n",
-            caption);
-}
-
 static void put_group(const results_page *page, const results_group *group, size_t number)
 {
     FILE *file = page->file;
     char heading[32];
     snprintf(heading, sizeof heading, "g%zuh", number);
     fprintf(file, "<section id=\"g%zu\">\n<h2 id=\"%s\">", number, heading);
-    put_title(file, group->pairs[0].example);
+    results_put_title(file, group->pairs[0].example);
     fputs("</h2>\n<div class=\"figures\">\n", file);
     for (int i = 0; i < RESULTS_FIGURES; i++)
-        put_figure(page, group->figures[i].number, heading, group->figures[i].caption);
+        results_put_figure(page, group->figures[i].number, heading, group->figures[i].caption);
     fputs("</div>\n", file);
     results_matrices_put(file, group->pairs, group->count);
     fprintf(file, "<details><summary>%zu row%s</summary>\n", group->count, weiri_s(group->count));
@@ -279,9 +226,10 @@ static void put_series(const results_page *page, const results_series *series, i
     char heading[32];
     snprintf(heading, sizeof heading, "n%zuh", (size_t)(series - history->series));
     fprintf(file, "<div><h3 id=\"%s\">", heading);
-    put_title(file, series->row);
+    results_put_title(file, series->row);
     fprintf(file, ", %llu bytes</h3>\n", series->row->bytes);
-    put_figure(page, plot, heading, "Time of each night; dotted lines are changes of level");
+    results_put_figure(page, plot, heading,
+                       "Time of each night; dotted lines are changes of level");
     for (size_t i = 0; i < series->nchanges; i++) {
         fputs("<p>changed with the night ", file);
         results_put_xml(file, history->nights[series->changes[i]]);
@@ -322,15 +270,15 @@ static void put_difference(void *context, const char *path, const char *a, const
         fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Manifests\">"
               "<table><thead><tr>",
               file);
-        put_heading(file, "t", "manifest");
-        put_heading(file, "t a", "A");
-        put_heading(file, "t b", "B");
+        results_put_heading(file, "t", "manifest");
+        results_put_heading(file, "t a", "A");
+        results_put_heading(file, "t b", "B");
         fputs("</tr></thead><tbody>\n", file);
     }
     fputs("<tr>", file);
-    put_cell(file, path);
-    put_cell(file, a ? a : "(absent)");
-    put_cell(file, b ? b : "(absent)");
+    results_put_cell(file, path);
+    results_put_cell(file, a ? a : "(absent)");
+    results_put_cell(file, b ? b : "(absent)");
     fputs("</tr>\n", file);
 }
 
@@ -346,19 +294,28 @@ static void put_manifests(const results_page *page)
           page->file);
 }
 
+/* What the page has next to the rows. */
+typedef struct extras {
+    char timeline[PATH_MAX]; /* "": none */
+    results_hours hours[RESULTS_HOURS];
+    size_t nhours;
+} extras;
+
 static void put_navigation(const results_page *page, const results_group *groups, size_t count,
-                           const char *timeline)
+                           const extras *extra)
 {
     FILE *file = page->file;
     fprintf(file,
             "<header><h1>weir: report</h1></header>\n<nav aria-label=\"Sections\">"
             "<a href=\"#verdict\">%s</a>",
             page->report->name_a ? "Verdict" : "Results");
-    if (*timeline)
+    if (*extra->timeline)
         fputs("<a href=\"#timeline\">Time line</a>", file);
+    for (size_t i = 0; i < extra->nhours; i++)
+        fprintf(file, "<a href=\"#h%zu\">Over time</a>", i);
     for (size_t i = 0; i < count && i < RESULTS_GROUPS; i++) {
         fprintf(file, "<a href=\"#g%zu\">", i);
-        put_title(file, groups[i].pairs[0].example);
+        results_put_title(file, groups[i].pairs[0].example);
         fputs("</a>", file);
     }
     if (page->machine->links || page->machine->topology)
@@ -376,9 +333,9 @@ int results_page_write(const results_page *page)
     size_t nseries = has_history(page) ? page->history->nseries : 0;
     results_group *groups = malloc((c->count + 1) * sizeof *groups);
     int *series = malloc((nseries + 1) * sizeof *series), status = 0;
-    char timeline[PATH_MAX];
-    if (!results_timeline_find(page->report->b, timeline, sizeof timeline))
-        *timeline = '\0';
+    extras extra = {.nhours = results_hours_make(page, extra.hours, RESULTS_HOURS)};
+    if (!results_timeline_find(page->report->b, extra.timeline, sizeof extra.timeline))
+        *extra.timeline = '\0';
     results_side_of whose = page->report->name_a ? RESULTS_OF_B : RESULTS_ALONE;
     if (groups && series) {
         size_t count = results_groups_make(page, groups, c->count);
@@ -394,10 +351,12 @@ int results_page_write(const results_page *page)
         put_template(page->file, &template, "@script@");
         fputs(weiri_report_js, page->file);
         put_template(page->file, &template, "@sections@");
-        put_navigation(page, groups, count, timeline);
+        put_navigation(page, groups, count, &extra);
         put_verdict(page->file, page->report);
-        if (*timeline)
-            results_timeline_put(timeline, page->file);
+        if (*extra.timeline)
+            results_timeline_put(extra.timeline, page->file);
+        for (size_t i = 0; i < extra.nhours; i++)
+            results_hours_put(page, &extra.hours[i], i);
         for (size_t i = 0; i < count; i++)
             put_group(page, &groups[i], i);
         results_machine_put(page->machine, page->file);
@@ -406,6 +365,8 @@ int results_page_write(const results_page *page)
         fputs("</main>\n", page->file);
         fputs(template, page->file);
     }
+    for (size_t i = 0; i < extra.nhours; i++)
+        results_hours_free(&extra.hours[i]);
     free(groups);
     free(series);
     return status;

@@ -130,9 +130,13 @@ static void note_point(const results_plots *plots, const char *name, const resul
     if (!plots->points)
         return;
     weiri_xml_put(plots->points, name);
-    fprintf(plots->points, "; %s %.0f; %s %.5g", plots->axes.x, p->x, plots->axes.y, p->y);
+    fprintf(plots->points, "; %s %.10g; %s %.5g", plots->axes.x, p->x, plots->axes.y, p->y);
     if (isfinite(p->low) && isfinite(p->high))
         fprintf(plots->points, "; 95%% interval %.5g to %.5g", p->low, p->high);
+    if (p->note && *p->note) {
+        fputs("; ", plots->points);
+        weiri_xml_put(plots->points, p->note);
+    }
     fputc('\n', plots->points);
 }
 

@@ -36,6 +36,7 @@ typedef enum results_side_of { RESULTS_ALONE, RESULTS_OF_B, RESULTS_OF_A } resul
 
 typedef struct results_point {
     double x, y, low, high; /* the band; NaN: none. An infinite or NaN y interrupts the line */
+    const char *note;       /* more words for the reader who points at it; NULL: none */
 } results_point;
 
 /* Returns 0, or -1 without gnuplot or without a temporary folder. Call results_plots_free in either

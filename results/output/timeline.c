@@ -4,18 +4,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int results_timeline_find(const results_set *set, char *path, size_t bytes)
 {
-    for (size_t i = 0; i < set->count; i++) {
-        const char *csv = set->rows[i].path;
-        const size_t length = strlen(csv);
-        if (strncmp(set->rows[i].text[RESULTS_COLLECTIVE], "replay_", 7) == 0 && length > 4 &&
-            strcmp(csv + length - 4, ".csv") == 0 &&
-            snprintf(path, bytes, "%.*s.svg", (int)length - 4, csv) < (int)bytes)
-            return access(path, R_OK) == 0;
-    }
+    for (size_t i = 0; i < set->count; i++)
+        if (strncmp(set->rows[i].text[RESULTS_COLLECTIVE], "replay_", 7) == 0 &&
+            results_next_to(set->rows[i].path, ".svg", path, bytes))
+            return 1;
     return 0;
 }
 

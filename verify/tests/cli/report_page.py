@@ -68,7 +68,7 @@ class Page(html.parser.HTMLParser):
             self.open.pop()
 
     def handle_data(self, data):
-        if self.open[-2:] == ["circle", "title"] and re.search(r"; .* [-+.e0-9]+$", data):
+        if self.open[-2:] == ["circle", "title"] and re.search(r"; .* [-+.e0-9]+(; .+)?$", data):
             self.titled += 1
 
 

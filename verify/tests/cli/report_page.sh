@@ -58,6 +58,22 @@ check "a table for each of two patterns and sizes, with a mark at the slow pair:
     [ "$(grep -c "class=\"heat\"" "$scratch/p2p.html")" -eq 4 ] && [ "$(grep -o "2\.00!</td>" "$scratch/p2p.html" | wc -l)" -eq 4 ] &&
     [ "$(grep -o "!</td>" "$scratch/p2p.html" | wc -l)" -eq 6 ] && grep -q "1\.02!</td>" "$scratch/p2p.html" && grep -q "shift:1" "$scratch/p2p.html" && ! grep -q "<title>weir, oneway" "$scratch/p2p.html"'
 
+# A run over hours: 240 windows of a minute, outliers in two of them, the last line cut off; the file of another run has no windows.
+awk 'BEGIN {
+    print "window,from_s,to_s,operations,median_us,p99_us,p999_us,max_us,outliers,stopped,causes"
+    for (i = 1; i <= 240; i++) printf "%d,%d,%d,1000,%.3f,%.3f,%.3f,%.3f,%d,0,%s\n", i, i * 60 - 60, i * 60, 5 + i / 1000, 6, 7, i % 100 ? 8 : 50, i % 100 ? 0 : 2, i % 100 ? "" : "\"2 while rank 1, \"\"<b>\"\", was stopped\""
+    printf "241,14400,14460,1000,5" }' >"$scratch/r1-x-windows.csv"
+cp "$scratch/b/r1-x.csv" "$scratch"
+check "a report of a run over hours" ends_with 0 ./weir-report -o "$scratch/hours.html" "$scratch/r1-x.csv"
+check "the page of hours is complete" ends_with 0 check_page static "$scratch/hours.html"
+check "it counts outliers and windows, and has a row for each window" eval '
+    grep -q "href=\"#h0\"" "$scratch/hours.html" && grep -q "<p>4 outliers in 2 of 240 windows;" "$scratch/hours.html" &&
+    [ "$(grep -c "^<tr><td class=\"n\">[0-9]*</td><td class=\"n\">[0-9]*:[0-9][0-9]:00</td>" "$scratch/hours.html")" -eq 240 ] && grep -q "^<tr><td class=\"n\">200</td><td class=\"n\">3:19:00</td><td class=\"n\">1000</td><td class=\"n\">5.20</td><td class=\"n\">6.00</td><td class=\"n\">7.00</td><td class=\"n\">50.00</td><td class=\"n\">2</td><td>2 while rank 1, &quot;&lt;b&gt;&quot;, was stopped</td>" "$scratch/hours.html"'
+check "its plot has the quantiles of each window, and causes at the outliers" eval '
+    [ "$(grep -o "<title>p99.9; hours [0-9.]*; time, us 7</title>" "$scratch/hours.html" | wc -l)" -eq 240 ] &&
+    [ "$(grep -o "<title>maximum; hours [0-9.]*; time, us 50; 2 while rank 1, &quot;&lt;b&gt;&quot;, was stopped</title>" "$scratch/hours.html" | wc -l)" -eq 2 ]'
+check "a run without windows has no such section" eval '! grep -q "Over time" "$scratch/one.html"'
+
 # finds WORD MODE EDIT: the page changed by sed's EDIT has a fault with this word.
 finds() {
     sed "$3" "$page" >"$scratch/fault.html"
@@ -81,6 +97,7 @@ if [ -z "$browser" ]; then
 fi
 check "at 400, 1000 and 2000 pixels, light and dark, the page fits, no texts overlap, the console is empty; keyboard, hover, sorting and copying work; it is complete without script and on paper" \
     ends_with 0 check_page browser "$browser" "$page" 400 1000 2000
+check "the page of hours, at 400 pixels, too" ends_with 0 check_page browser "$browser" "$scratch/hours.html" 400
 check "the browser finds a page that is too wide" finds "400 dark: wider" browser 's|<main>|<main><div style="width:500px">x</div>|'
 check "the browser finds texts that overlap" finds overlaps browser '0,/text-anchor="middle"/s/font-size="13.00"/font-size="40"/g'
 check "the browser finds texts without contrast" finds contrast browser 's/--dim: #aaa/--dim: #444/'
