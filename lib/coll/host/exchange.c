@@ -9,8 +9,8 @@
  *   stream  longer, and not readable by the peer: piece by piece through parts of the payload in
  *           rotation; the reader's consumed word frees them
  *
- * In step k a rank sends to rank + k and receives from rank - k, so that no two ranks access the
- * same peer at once.
+ * In step k of an alltoall or alltoallv, rank r sends to rank r + k and receives from rank r - k,
+ * both modulo nranks, so that no two ranks access the same peer at once.
  *
  * A message of zero bytes is sent, too; hearing from a peer therefore proves that it has finished
  * the epoch before. A rank leaves when it has received everything, has stored all of its
