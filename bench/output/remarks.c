@@ -112,14 +112,12 @@ static void write_group(FILE *out, const bench_run *run, const bench_row *row,
         fprintf(out, " %llu wrong", part.figures.wrong);
 }
 
-static void write_groups(FILE *out, const bench_run *run, const bench_row *row, int placement)
+static void write_groups(FILE *out, const bench_run *run, const bench_row *row, int placement,
+                         const bench_result *result)
 {
     enum { SHOWN = 8 };
-    const bench_result *result = &row->results[placement][row->primary[placement]];
     const int count = run->job->ngroups;
     int fastest = 0, slowest = 0;
-    if (!result->groups)
-        return;
     write_subject(out, row, placement, result);
     for (int i = 0; i < count; i++) {
         if (count <= SHOWN)
@@ -137,7 +135,11 @@ static void write_groups(FILE *out, const bench_run *run, const bench_row *row, 
 void bench_remarks_groups(FILE *out, const bench_run *run, const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++)
-        write_groups(out, run, row, placement);
+        for (int i = 0; i < row->ncandidates; i++) {
+            const bench_result *result = &row->results[placement][i];
+            if (result->groups && (i == row->primary[placement] || result->peer))
+                write_groups(out, run, row, placement, result);
+        }
 }
 
 void bench_interval_row(bench_interval_count *count, const bench_row *row)

@@ -40,8 +40,8 @@ void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *
 /* infos: a description of each rank; NULL: unknown. */
 void bench_remarks_row(FILE *out, const bench_run *run, const bench_rank_info *infos,
                        const bench_row *row);
-/* What each group measured of what the table shows; of more than eight groups the fastest and the
- * slowest. Nothing if ranks are not divided. */
+/* What each group measured of what the table shows, and of each peer; of more than eight groups the
+ * fastest and the slowest. Nothing if ranks are not divided. */
 void bench_remarks_groups(FILE *out, const bench_run *run, const bench_row *row);
 /* Rows whose intervals are wider than their medians: such a row says little. */
 typedef struct bench_interval_count {

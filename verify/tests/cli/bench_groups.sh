@@ -101,6 +101,8 @@ if command -v "${MPIRUN:-mpirun}" >/dev/null && ci/mpirun -np 2 true >/dev/null 
         ends_with 0 ci/mpirun -np 4 ./bench_allreduce --split mod:2 -b 4K -e 4K -n 5 --peer mpi --csv "$csv"
     check "both are checked in both groups" judged '
 assert len(rows) == 12 and all(row["verify"] == "pass" and row["oracle"] == "exact+mpi" for row in rows), rows'
+    check "comment lines have the groups of weir and of the peer, out of place and in place" \
+        eval '[ "$(grep -Ec "^#   (out of|in) place, 4096 B, (weir [a-z0-9]+|mpi:[^ ]+): group 0 [0-9.]+ us, .*; group 1 [0-9.]+ us, " "$out")" -eq 4 ]'
 else
     skip "MPI in groups" "no mpirun; apt-get install libopenmpi-dev openmpi-bin"
 fi
