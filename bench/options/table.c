@@ -21,8 +21,9 @@ enum {
 static const weiri_option rows[] = {
     {'b', "minbytes", "SIZE", &weiri_option_bytes, AT(min_bytes), .given = AT(min_given),
      .flags = SAME, .manifest = "min_bytes",
-     .help = "smallest size; suffixes K, M, G, T (default: 8, with -e 16M -f 4, so up to 8M, if "
-             "neither -b nor -e is given; else the smaller of 32M and -e)"},
+     .help =
+         "smallest size; suffixes K, M, G, T (default: the smaller of 32M and -e; if neither -b "
+         "nor -e is given: 8, with -e 16M and -f 4)"},
     {'e', "maxbytes", "SIZE", &weiri_option_bytes, AT(max_bytes), .given = AT(max_given),
      .flags = SAME, .manifest = "max_bytes",
      .help = "largest size (default: as for -b; else the larger of 32M and -b)"},

@@ -73,13 +73,13 @@ class Communicator:
     Every rank must make the same collective calls in the same order, with the same sizes, data type,
     operation and root. Arrays are contiguous host memory on the backend "host", and of this
     rank's GPU on the backend "cuda". On the host a call returns when its result is complete. On a GPU
-    it enqueues its work on `stream` (see `all_reduce`) and returns; the arrays must live until the
-    stream has passed it.
+    a call enqueues its work on `stream` (see `all_reduce`) and returns; the arrays must live until the
+    stream has completed the call.
 
     Threads: calls of one communicator from several threads are serialised, in an order that must be
-    the same on every rank. Fork: a child must not use its parent's communicators; they raise there.
-    Ctrl-C: a call that blocks in the main thread ends with KeyboardInterrupt, the communicator is
-    aborted.
+    the same on every rank. Fork: a child must not use its parent's communicators, whose methods
+    raise an exception there. Ctrl-C: a call that blocks in the main thread ends with KeyboardInterrupt,
+    and the communicator is aborted.
 
     Raises (all derive from `weir.WeirError`): InvalidError for wrong arguments, before anything was
     sent; MismatchError, PeerError (a rank has died), TimedOutError, AbortedError: the communicator is
@@ -208,8 +208,8 @@ class Communicator:
             pass
 
     def abort(self) -> None:
-        """Ends every wait of every rank with AbortedError. Local; any thread may call it, also while
-        another one is in a collective. Afterwards the communicator can only be destroyed."""
+        """Ends every wait of every rank with AbortedError. Local; any thread may call it, even while
+        another thread is in a collective. Afterwards the communicator can only be destroyed."""
         handle = self._handle
         if handle is not None:
             self._stop()
@@ -527,9 +527,10 @@ class Communicator:
 
     def sendrecv(self, data: Optional[A], destination: int, out: Optional[A], source: int, *,
                  stream: Any = None) -> Optional[A]:
-        """Every rank sends to one rank and receives from one. Collective: all ranks must call it, with
-        -1 for none. data: the array to send; None with destination -1. out: where to receive; None with
-        source -1. Returns out. MismatchError if a sender's and a receiver's sizes differ."""
+        """Every rank sends to one rank and receives from one. Collective: all ranks must call it.
+        destination or source is -1 for a rank that sends or receives nothing. data: the array to send; None
+        with destination -1. out: where to receive; None with source -1. Returns out. MismatchError if a
+        sender's and a receiver's sizes differ."""
         nothing = Buffer(0, 0, 1, 1, self.device, False)
         sent = nothing if data is None else self._data(data, False)
         target = nothing
@@ -568,7 +569,7 @@ class Communicator:
 
     def recv(self, out: A, source: int, *, stream: Any = None) -> A:
         """Receives from one rank into out; see `send`. Blocks on the host until the data are there.
-        MismatchError if the sizes differ; the sender of a short message does not see that."""
+        MismatchError if the sizes differ; the sender of a short message does not see this error."""
         self._pair(source, "source")._one_way(None, out, stream)
         return out
 
