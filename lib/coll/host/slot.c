@@ -1,5 +1,5 @@
-/* Slots: how far a writer may be ahead of its readers, and reductions straight out of the ranks'
- * slots, as their data arrive. */
+/* Slots: limits how far a writer may be ahead of its readers, and reduces data directly from the
+ * ranks' slots while they arrive. */
 #include "coll/host/slot.h"
 
 enum { SMALLEST_BLOCK_BYTES = 512, LARGEST_BLOCK_BYTES = 2048 };

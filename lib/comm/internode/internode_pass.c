@@ -1,9 +1,9 @@
 /*
- * What ranks pass on to each other where not all are connected (WEIR_CONNECT): aborts, the end of
- * the report, and final state records. Each rank passes each of them on once, to all peers that it
- * is connected to, so a rank that is lost or does not poll delays none that has another path. The
- * leaders are connected at distances 1, 2, 4, ..., so everything reaches all of them in log2(nodes)
- * steps, and through the memory of a node its other ranks.
+ * What ranks pass on to each other if not all are connected (WEIR_CONNECT): aborts, the end of the
+ * report, and final state records. Each rank passes each of them on once, to all peers that it is
+ * connected to, so a rank that is lost or does not poll delays no rank that has another path. The
+ * leaders are connected at distances 1, 2, 4, ..., so everything reaches all leaders in log2(nodes)
+ * steps, and the other ranks of a node through its shared memory.
  *
  * Each rank sends its record to its peers. Leaders also pass on the records of their node's ranks
  * and those that have arrived, which are put into the mirror of the same rank in the peer's window.
