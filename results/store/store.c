@@ -1,5 +1,5 @@
-/* The store: a folder of run folders, whose names begin with the time of the run, and
- * a file `baseline` with the name of one; or one SQLite file (history.h). */
+/* The store: a folder of run folders, whose names begin with the time of the run, and a file
+ * `baseline` that names one of them; or a single SQLite file (history.h). */
 #include "base/write_file.h"
 #include "results/read/load.h"
 #include "results/store/history.h"
