@@ -32,7 +32,8 @@ static const weiri_option rows[] = {
      .help = "step between sizes; a -f above 1 takes precedence"},
     {'f', "stepfactor", "N", &weiri_option_whole, AT(step_factor), .low = 1, .high = LONG_MAX,
      .initial = "1", .given = AT(step_given), .flags = SAME | EXPLAINED, .manifest = "step_factor",
-     .help = "factor between sizes, a whole number"},
+     .help = "factor between sizes, a whole number (default: 4 if neither -b nor -e is given, else "
+             "-i)"},
     {'n', "iters", "N", &weiri_option_int, AT(iterations), .high = INT_MAX, .initial = "0",
      .flags = SAME | EXPLAINED, .manifest = "iterations",
      .help =
@@ -67,7 +68,7 @@ static const weiri_option rows[] = {
              "and none in place"},
     {'N', "run_cycles", "N", &weiri_option_int, AT(cycles), .high = INT_MAX, .initial = "1",
      .flags = SAME | EXPLAINED, .manifest = "cycles",
-     .help = "run the sweep N times (default: 1; 0: until stopped)"},
+     .help = "run the sweep N times; weir-compare uses the first (default: 1; 0: until stopped)"},
     {'c', "check", "N", &weiri_option_int, AT(checks), .high = INT_MAX, .initial = "1",
      .flags = SAME | EXPLAINED, .manifest = "checks",
      .help = "check each size N times, each time with other data (default: 1; 0: no checks)"},
@@ -93,7 +94,7 @@ static const weiri_option rows[] = {
      .help = "the table's time of one iteration: 0 rank 0's, 1 mean, 2 minimum, 3 maximum over "
              "ranks (default: 3; the CSV always has the maximum)"},
     {'I', "per_iter_timing", "0|1", &weiri_option_int, AT(per_iteration), .high = 1,
-     .help = "1: add i_min, i_max, i_p99 and i_cv% to the table"},
+     .help = "1: add i_min, i_max, i_p99 and i_cv% to the table; on GPUs they are of batches"},
     {'K', "per_iter_skip", "N", &weiri_option_int, AT(skip), .high = INT_MAX,
      .help = "leave the first N iterations out of the columns of -I"},
     {'T', "timeout", "SECONDS", &weiri_option_int, AT(timeout_s), .high = 86400, .initial = "0",
