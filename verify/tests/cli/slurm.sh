@@ -27,7 +27,7 @@ bench=$PWD/bench_allreduce
 sizes=(-b 8 -e 4K -f 8 -T 10)
 # The job of docs/user/slurm.md, on host memory.
 sed -n '/^#!/,/^```/p' docs/user/slurm.md | sed -e '/^```/d' -e '/gpus-per-node/d' -e 's/-per-node=8/-per-node=2/' \
-    -e 's/--backend cuda -b 16 -e 1G -f 4 ${GRAPH--G 20}/-b 8 -e 64 -f 8/' -e 's/--peer nccl/--quiet/' -e 's/1 2 3 4 5 6/1 2/' >"$1/week.sbatch"
+    -e 's/--backend cuda -b 16 -e 1G -f 4 [$]graph/-b 8 -e 64 -f 8/' -e 's/--peer nccl/--quiet/' -e 's/1 2 3 4 5 6/1 2/' >"$1/week.sbatch"
 HOME=$1 timeout 100 sbatch --wait -o "$1/week.log" "$1/week.sbatch" # --wait looks seldom
 echo $? >"$1/week.code"
 cd "$1" || exit 3
