@@ -2,7 +2,8 @@
  * The algorithm table: the rows of all algorithms. A row is in the file of its algorithm; those of
  * GPU kernels, whose files are compiled for GPUs, are here. The first host row and the first
  * internode row of a collective must serve every size and kind of memory; on GPUs the last kernel
- * must. docs/developer/add-an-algorithm.md describes the fields.
+ * must. weir_algo_info (weir/weir.h) and weiri_algo (task.h) describe the fields of a row;
+ * docs/developer/add-an-algorithm.md shows how to add one.
  */
 #include "coll/algos.h"
 
