@@ -94,9 +94,10 @@ void bench_remarks_row(FILE *out, const bench_run *run, const bench_rank_info *i
     for (int placement = 0; placement < row->placements; placement++)
         for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
+            if (!result->figures.is_usable)
+                continue;
             write_rivals(out, row, placement, result);
-            if (result->figures.is_usable)
-                write_remarks(out, run, infos, row, placement, result);
+            write_remarks(out, run, infos, row, placement, result);
         }
     fflush(out);
 }

@@ -28,6 +28,7 @@ check "each has a line" eval 'prints ": allgather 4K alone" && prints ": reduce_
 check "broadcast, whose root runs ahead, stops on all ranks" ends_with 0 "${with[@]}" --with 'broadcast 64'
 
 check "a wrong bit in the output of the competing call ends with 1" ends_with 1 "${with[@]}" --with 'alltoall 64K' --inject flip-bit@timed
+check "and no line has times of it" eval '! prints "alltoall 64K alone"'
 check "the message names the call and the element" says 'rank 0: wrong data in --with alltoall 64K: element 0: got'
 
 for bad in 'alltoall' 'alltoallv 1M' 'alltoall 0' 'alltoall 1M group=xor:2' 'alltoall 1M twice'; do
