@@ -407,6 +407,8 @@ static weir_status init_measure(control_run *run)
         status = prepare(job, &n);
     for (repetition = 0; repetition < n && status == WEIR_OK; repetition++)
         status = run_repetition(&unused_us);
+    if (status != WEIR_OK)
+        return status;
     double *scratch = calloc((size_t)n + 1, sizeof *scratch);
     if (!scratch)
         status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for times; give a smaller -n");
