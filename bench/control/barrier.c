@@ -26,7 +26,7 @@ typedef struct barrier_candidate {
     int is_mpi, is_timed; /* is_timed: the probe is over */
     char name[64], message[160];
     uint64_t operations, iterations, wrong;
-    int owed; /* barriers that the fault left out */
+    int has_dropped, owed; /* the fault left a barrier out; it has not been made up for */
     bench_slowness slowness;
 } barrier_candidate;
 
@@ -72,9 +72,9 @@ static weir_status barrier_operation(void *context)
 {
     barrier_candidate *c = context;
     bench_job_phase(c->job, "timed loop", ++c->operations);
-    if (c->is_timed && c->iterations == FAULTY_ITERATION &&
+    if (c->is_timed && c->iterations == FAULTY_ITERATION && !c->has_dropped &&
         has_fault(c, BENCH_FAULT_DROP_RANK, 1, 0)) {
-        c->owed++;
+        c->owed = c->has_dropped = 1;
         return WEIR_OK;
     }
     const int is_slow = !c->is_mpi && bench_slowness_applies(&control_options, c->job->rank);
@@ -85,14 +85,20 @@ static weir_status barrier_operation(void *context)
     return status;
 }
 
-/* Between iterations: makes up for the fault, in which the last rank is late, so that it shows. */
+/* After a block, and before each iteration: makes up for the fault. */
+static void barrier_settle(void *context)
+{
+    barrier_candidate *c = context;
+    if (c->owed)
+        (void)barrier_call(c); /* a failure aborts the communicator */
+    c->owed = 0;
+}
+
+/* Before each iteration: in the faulty one the last rank is late, so that the fault shows. */
 static void barrier_next(void *context)
 {
     barrier_candidate *c = context;
-    while (c->owed) {
-        c->owed--;
-        (void)barrier_call(c); /* a failure aborts the communicator */
-    }
+    barrier_settle(c);
     if (c->is_timed && ++c->iterations == FAULTY_ITERATION &&
         has_fault(c, BENCH_FAULT_DROP_RANK, 1, c->job->nranks - 1))
         usleep(LATE_US);
@@ -228,7 +234,7 @@ static weir_status time_all(bench_trial *trial)
         subjects[series.nmembers] = (bench_subject){.context = &candidates[i],
                                                     .begin = barrier_begin_block,
                                                     .next = barrier_next,
-                                                    .end = barrier_next,
+                                                    .end = barrier_settle,
                                                     .run = barrier_operation};
         series.members[series.nmembers++] = i;
     }
@@ -265,6 +271,20 @@ static weir_status open_candidates(bench_job *job)
     return bench_job_agree(job, status, "peer");
 }
 
+/* A fault of --inject that no check has found is an error. Collective; agreed. */
+static weir_status check_planted(bench_job *job)
+{
+    weir_status status = WEIR_OK;
+    if (control_options.inject != BENCH_FAULT_NONE && !candidates[0].wrong)
+        status = bench_job_note(job, WEIR_ERR_INVALID, "--inject %s%s changed nothing: %s",
+                                bench_fault_name((bench_fault)control_options.inject),
+                                control_options.inject_timed ? "@timed" : "",
+                                control_options.inject != BENCH_FAULT_DROP_RANK
+                                    ? "give it without @timed"
+                                    : "give -n 2 or more, on one node");
+    return bench_job_agree(job, status, "injection");
+}
+
 static weir_status barrier_measure(control_run *run)
 {
     static const bench_pattern ring = {BENCH_PATTERN_RING, 0, 0, "ring"};
@@ -283,6 +303,9 @@ static weir_status barrier_measure(control_run *run)
     if (status != WEIR_OK)
         return status;
     share_wrong(job);
+    status = check_planted(job);
+    if (status != WEIR_OK)
+        return status;
     for (int i = 0; i < all.ncandidates; i++) {
         bench_result *result = &all.results[0][i];
         result->check.wrong = candidates[i].wrong;

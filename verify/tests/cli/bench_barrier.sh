@@ -30,6 +30,10 @@ check "drop-rank: a rank that leaves at once is named, with the rank that it did
 check "its row has failed once for each late rank at most, and has no times" eval '[ "$(row weir verify)$(row weir median_us)" = fail ] && [ "$(row weir wrong)" -ge 1 ] && [ "$(row weir wrong)" -le 3 ]'
 check "drop-rank@timed: found in the second of the timed barriers" eval \
     'ends_with 1 ./bench_barrier -g 3 -n 40 --inject drop-rank@timed && errs "rank 0: weir: left timed barrier 2 [0-9.]+ us before"'
+check "drop-rank@timed: found if each block has one barrier" eval \
+    'ends_with 1 ./bench_barrier -g 3 -n 2 -T 5 --inject drop-rank@timed && ends_with 1 ./bench_barrier -g 2 -n 8 --visits 8 -T 5 --inject drop-rank@timed'
+check "a fault that is not found is an error: no second timed barrier, no late signal" eval \
+    'refuses "changed nothing: give -n 2 or more" -g 2 -n 1 --inject drop-rank@timed && refuses "give it without @timed" -g 2 --inject skip-signal@timed'
 check "without checks, neither is found" eval \
     'ends_with 2 ./bench_barrier -g 3 -c 0 --inject drop-rank && ends_with 0 ./bench_barrier -g 3 -c 0 -n 10 --csv "$csv" && [ "$(row weir verify)" = off ]'
 check "skip-signal: ends with 4, and the absent rank is named" eval \
