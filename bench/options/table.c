@@ -26,7 +26,8 @@ static const weiri_option rows[] = {
          "nor -e is given: 8, with -e 16M and -f 4)"},
     {'e', "maxbytes", "SIZE", &weiri_option_bytes, AT(max_bytes), .given = AT(max_given),
      .flags = SAME, .manifest = "max_bytes",
-     .help = "largest size (default: as for -b; else the larger of 32M and -b)"},
+     .help =
+         "largest size (default: the larger of 32M and -b; if neither -b nor -e is given: 16M)"},
     {'i', "stepbytes", "SIZE", &weiri_option_bytes, AT(step_bytes), .low = 1, .initial = "1M",
      .given = AT(step_given), .flags = SAME, .manifest = "step_bytes",
      .help = "step between sizes; a -f above 1 takes precedence"},
