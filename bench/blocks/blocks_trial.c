@@ -2,6 +2,7 @@
 #include "bench/blocks/blocks_trial.h"
 
 #include "bench/job/exchange.h"
+#include "bench/job/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,30 @@ static void lay_out(blocks_trial *t)
     t->dims[0] = (weir_blocks_dim){layers, layer, layer};
     t->dims[1] = (weir_blocks_dim){planes, value, value};
     t->ndims = 2;
-    t->cache_bytes = plane * planes * layers;
+    if (__builtin_mul_overflow(t->block_bytes, (uint64_t)t->cache_pages * planes * layers,
+                               &t->cache_bytes))
+        t->cache_bytes = SIZE_MAX;
+}
+
+/* Refuses a cache that does not fit the node's memory, before the lists of its pages are made.
+ * Collective; agreed. */
+static weir_status check_memory(const blocks_trial *t)
+{
+    const bench_job *job = t->job;
+    const bench_memory_room room = {bench_memory_available(""), job->local_nranks,
+                                    BENCH_MEMORY_NO_GPU};
+    const size_t most = SIZE_MAX / (size_t)job->local_nranks;
+    const bench_need need = {.host_bytes = t->cache_bytes < most ? t->cache_bytes : most};
+    weir_status status = WEIR_OK;
+    char why[160];
+    if (!bench_memory_holds(&room, &need)) {
+        bench_memory_explain(&room, &need, why, sizeof why);
+        status = bench_job_note(t->job, WEIR_ERR_NO_MEMORY,
+                                "--pages %d does not fit node %s: caches have 3 times as many, and "
+                                "%s; give fewer --pages or --layers, or start fewer ranks",
+                                t->pages, job->host, why);
+    }
+    return bench_job_agree(t->job, status, "cache");
 }
 
 static uint64_t block_offset(const blocks_trial *t, int layer, int plane, int page)
@@ -186,7 +210,10 @@ weir_status blocks_trial_open(blocks_trial *t, bench_job *job, const blocks_opti
 {
     *t = (blocks_trial){.job = job, .options = o, .pages = pages};
     lay_out(t);
-    weir_status status = make_routes(t);
+    weir_status status = check_memory(t);
+    if (status != WEIR_OK)
+        return status;
+    status = make_routes(t);
     if (status == WEIR_OK)
         status = make_cache(t);
     status = bench_job_agree(job, status, "cache");

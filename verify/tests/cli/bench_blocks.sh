@@ -40,6 +40,11 @@ check "early-tag: named" eval \
 check "a fault that changes nothing is an error" eval 'ends_with 2 ./bench_blocks -g 2 "${small[@]}" --pages 1 --inject swapped-pair && errs "changed nothing"'
 check "--inject list prints the faults" eval \
     'ends_with 0 ./bench_blocks --inject list && [ "$(tr "\n" " " <"$out")" = "lost-block swapped-pair extra-page early-tag " ]'
+too_large() { # ARGUMENT...: refused at once
+    ends_with 3 ./bench_blocks -g 2 "$@" && one_line_says "does not fit node" "give fewer --pages"
+}
+check "a cache that does not fit is refused before its lists are made" too_large --pages 16777216
+check "a size of more than 64 bits is refused" too_large --pages 1 --layers 65536 --heads 65536 --head-size 65536 --page-tokens 65536
 check "one rank is refused" refuses "of 1 rank none is left for decode"
 check "an unknown engine is refused with the known ones" refuses "vllm\|vllm-flashinfer" -g 2 --engine none
 check "a list of pages that is none is refused" refuses "up to 32 numbers" -g 2 --pages 1,,2
