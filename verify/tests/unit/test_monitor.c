@@ -1,13 +1,15 @@
 /*
  * What monitoring and other files of the library do in unusual processes: fractions in a locale
  * with a decimal comma, permissions with a umask of 0, and more communicators than there is room
- * for; and what it reads of other processes.
+ * for; the numbers of metrics; and what it reads of other processes.
  */
 #define _GNU_SOURCE /* open_memstream */
 #include "base/c_locale.h"
 #include "base/error.h"
 #include "base/links.h"
+#include "comm/monitor/metrics.h"
 #include "comm/monitor/ras.h"
+#include "comm/monitor/settings.h"
 #include "comm/monitor/status.h"
 #include "plan/cost/model.h"
 #include "transport/net/rdma_port.h"
@@ -17,6 +19,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -762,6 +765,173 @@ TEST(more_processes_than_are_asked_count_as_silent)
     gather_into(&view, 0);
     expect_gathered(&view, WEIR_RANKS_MAX + 100, WEIRI_SEEN_SILENT, WEIRI_SEEN_SILENT);
     weiri_view_free(&view);
+}
+
+/* --------------------------------------------------------------- numbers of metrics */
+
+TEST(ranges_of_sizes_begin_at_their_lower_end)
+{
+    static const struct {
+        uint64_t bytes, least;
+        const char *text;
+    } rows[] = {{0, 0, "0B"},
+                {1, 1, "1-2B"},
+                {1023, 1023, "1023-1024B"},
+                {1024, 1024, "1-2KB"},
+                {2047, 1024, "1-2KB"},
+                {2048, 2048, "2-3KB"},
+                {(1 << 20) - 1, 1023 << 10, "1023-1024KB"},
+                {1 << 20, 1 << 20, "1-2MB"},
+                {(uint64_t)5 << 30, (uint64_t)5 << 30, "5-6GB"},
+                {(uint64_t)2000 << 40, (uint64_t)2000 << 40, "2000-2001TB"}};
+    char text[32];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_true(weiri_metrics_range(rows[i].bytes, text) == rows[i].least);
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
+static const weiri_metrics_labels labels = {0xabc, 3, 4, 2, -1, "name"};
+
+/* The line of a call of 8 KiB that took 2 us. */
+static char *json_line(int function)
+{
+    const weiri_metrics_call call = {.call = {.function = function,
+                                              .number = 7,
+                                              .bytes = 8192,
+                                              .traffic_bytes = 16384,
+                                              .peer = 1,
+                                              .algo = "ring"},
+                                     .duration_ns = 2000};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    weiri_metrics_print_json(&labels, &call, file);
+    fclose(file);
+    return text;
+}
+
+/* Whether a line has all words, which blanks divide. */
+static int line_has(const char *line, const char *words)
+{
+    char copy[512];
+    int missing = 0;
+    snprintf(copy, sizeof copy, "%s", words);
+    for (char *at, *word = strtok_r(copy, " ", &at); word; word = strtok_r(NULL, " ", &at))
+        if (!strstr(line, word)) {
+            printf("# no %s in %s\n", word, line);
+            missing++;
+        }
+    return missing == 0;
+}
+
+TEST(lines_of_calls_have_their_kind_and_numbers)
+{
+    static const struct {
+        int function;
+        const char *words;
+    } rows[] = {
+        {WEIR_COLL_ALLREDUCE, "\"coll_perf\" \"coll_sn\":7 \"coll_msg_size_bytes\":8192 "
+                              "\"coll_exec_time_us\":2 \"coll_algobw_gbs\":8.192 "
+                              "\"coll_busbw_gbs\":12.288 \"coll_algo\":\"ring\" \"rank\":3 "
+                              "\"n_ranks\":4 \"collective_cpu\""},
+        {WEIR_COLL_ALLTOALLV, "\"coll_perf\" \"coll_busbw_gbs\":6.144"},
+        {WEIR_COLL_SENDRECV, "\"p2p_perf\" \"p2p_sn\":7 \"p2p_peer\":1 \"p2p_busbw_gbs\":8.192"},
+        {WEIRI_MONITOR_SEND, "\"p2p_perf\" \"p2p\":\"Send\" \"p2p_msg_size_bytes\":8192"},
+        {WEIRI_MONITOR_RECV, "\"p2p\":\"Recv\" \"p2p_exec_time_us\":2 \"p2p_busbw_gbs\":8.192"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *line = json_line(rows[i].function), *to = line;
+        for (const char *from = line; *from; from++) /* without blanks */
+            if (*from != ' ')
+                *to++ = *from;
+        *to = '\0';
+        assert_true(line_has(line, rows[i].words));
+        free(line);
+    }
+}
+
+TEST(buckets_have_mean_times_and_geometric_mean_bandwidths)
+{
+    weiri_metrics_bucket buckets[] = {
+        {WEIR_COLL_ALLREDUCE, 2048, "ring", 4, 2, 10, log(2) + log(8)},
+        {WEIR_COLL_SENDRECV, 1024, "", 1, 1, 3, log(5)},
+        {WEIRI_MONITOR_SEND, 1, "", 2, 0, 9, 0},
+        {WEIR_COLL_REDUCE, 1, "", 0, 0, 0, 0}};
+    weiri_metrics_comm comm = {.labels = labels,
+                               .straggler = {.rank = 2, .waited_ns = 1500000000},
+                               .buckets = buckets,
+                               .nbuckets = 4};
+    comm.counts[WEIR_COLL_ALLREDUCE] = 5;
+    comm.counts[WEIRI_MONITOR_RECV] = 1;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    weiri_metrics_print_prom(&comm, file);
+    fclose(file);
+    static const char *const lines[] = {
+        "collective=\"AllReduce\",message_size=\"2-3KB\",algo_proto=\"ring\"} 2.5\n",
+        "collective=\"AllReduce\",message_size=\"2-3KB\",algo_proto=\"ring\"} 4\n",
+        "message_size=\"1-2KB\"} 3\n",
+        "message_size=\"1-2KB\"} 5\n",
+        "p2p_operation=\"Send\",message_size=\"1-2B\"} 4.5\n",
+        "p2p_operation=\"Send\",message_size=\"1-2B\"} 0\n",
+        ",function=\"AllReduce\"} 5\n",
+        ",function=\"Recv\"} 1\n",
+        ",straggler=\"2\"} 1.5\n",
+        "gpu=\"none\",comm_name=\"name\",n_nodes=\"2\",nranks=\"4\",comm=\"0x0000000000000abc\","
+        "rank=\"3\""};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (!strstr(text, lines[i]))
+            fail_msg("no %s in\n%s", lines[i], text);
+    assert_int_equal(count_of(text, "p2p_operation="), 4);
+    assert_int_equal(count_of(text, "\nweir_calls_total{"), 2);
+    assert_null(strstr(text, "Reduce\",message_size=\"1-2B"));
+    free(text);
+    comm.straggler.rank = -1;
+    comm.labels.device = 0;
+    file = open_memstream(&text, &length);
+    weiri_metrics_print_prom(&comm, file);
+    fclose(file);
+    assert_null(strstr(text, "straggler=\""));
+    assert_non_null(strstr(text, "gpu=\"GPU0\""));
+    free(text);
+}
+
+/* What the environment asks for, with one of NCCL's variables. */
+static weiri_monitor_settings settings_with(const char *formats, const char *nccl_us)
+{
+    weiri_monitor_settings settings;
+    weiri_monitor_use_nccl("2.28.9");
+    setenv("WEIR_METRICS", formats, 1);
+    setenv("NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS", nccl_us, 1);
+    assert_int_equal(weiri_monitor_settings_read(&settings), 1);
+    unsetenv("NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS");
+    unsetenv("WEIR_METRICS");
+    weiri_monitor_use_nccl(NULL);
+    return settings;
+}
+
+TEST(settings_have_their_defaults_and_limits)
+{
+    weiri_monitor_settings settings;
+    assert_int_equal(weiri_monitor_settings_read(&settings), 0);
+    assert_true(settings.interval_us == -1);
+    /* Prometheus files every 30 s at most, but at the end only if nothing else is said. */
+    assert_true(settings_with("prom", "0").interval_us == 30000000);
+    assert_true(settings_with("prom", "29999999").interval_us == 30000000);
+    assert_true(settings_with("prom", "30000001").interval_us == 30000001);
+    assert_true(settings_with("json", "0").interval_us == 0);
+    settings = settings_with("prom,json", "-1");
+    assert_true(settings.interval_us == -1 && settings.writes_prom && settings.writes_json);
+    assert_true(settings.least_bytes == 8192 && settings.has_pairs && settings.ncalls == 64);
+    setenv("WEIR_METRICS", "json", 1);
+    setenv("WEIR_METRICS_INTERVAL_MS", "0", 1);
+    assert_int_equal(weiri_monitor_settings_read(&settings), 1);
+    assert_true(settings.interval_us == 0 && !settings.writes_prom && settings.writes_json);
+    setenv("WEIR_METRICS_INTERVAL_MS", "7", 1);
+    weiri_monitor_settings_read(&settings);
+    assert_true(settings.interval_us == 7000);
+    write_no_metrics();
 }
 
 int main(void)
