@@ -1,11 +1,13 @@
 /*
  * lib/base: status names and exit codes, the last error and its contexts, names of types and
- * operations, the environment table, the log, files of measured links, the limit of open files.
+ * operations, the environment table, the log, files of measured links, the limit of open files,
+ * names of jobs.
  */
 #include "base/config.h"
 #include "base/env.h"
 #include "base/env_check.h"
 #include "base/error.h"
+#include "base/job_identity.h"
 #include "base/json.h"
 #include "base/links.h"
 #include "base/log.h"
@@ -653,6 +655,78 @@ TEST(a_list_that_is_too_long_is_cut_visibly)
         weiri_text_shorten_list(lists[i].list, text, sizeof text);
         assert_string_equal(text, lists[i].shortened);
     }
+}
+
+/* The name of a job whose launcher is not visible, and which the launcher's variables identify. */
+static void name_of_job(const char *purpose, int number, char name[WEIRI_JOB_NAME_BYTES])
+{
+    static const weiri_launcher_row row = {.rank = "WEIR_TEST_NO_RANK"};
+    weiri_job_identity identity;
+    weiri_job_identity_find(&row, &identity);
+    assert_int_equal(identity.launcher, 0);
+    weiri_job_identity_name(&identity, purpose, number, name);
+}
+
+/* Counts how many of so many names are equal to another one. */
+static int equal_names(char (*names)[WEIRI_JOB_NAME_BYTES], int count)
+{
+    int equal = 0;
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            equal += strcmp(names[i], names[j]) == 0;
+    return equal;
+}
+
+/* In a process of its own, as it changes its user and variables. Returns 0 if all hold. */
+static int names_tell_jobs_apart(void)
+{
+    static const char *const variables[] = {"OMPI_MCA_orte_precondition_transports",
+                                            "PMIX_SERVER_URI3",
+                                            "PMIX_SERVER_URI4",
+                                            "PMIX_SERVER_URI41",
+                                            "PMIX_NAMESPACE",
+                                            "OMPI_MCA_ess_base_jobid",
+                                            "PMI_JOBID",
+                                            "MPIRUN_ID",
+                                            "SLURM_JOB_ID",
+                                            "SLURM_STEP_ID",
+                                            "MASTER_PORT",
+                                            "TORCHELASTIC_RUN_ID"};
+    enum { VARIABLES = sizeof variables / sizeof *variables, OTHERS = 5, ALL = VARIABLES + OTHERS };
+    char names[ALL][WEIRI_JOB_NAME_BYTES], again[WEIRI_JOB_NAME_BYTES];
+    for (int i = 0; i < VARIABLES; i++)
+        unsetenv(variables[i]);
+    setenv("PMIX_SERVER_URI2", "one", 1);
+    name_of_job("boot", 0, names[0]);
+    name_of_job("boot", 0, again);
+    if (strcmp(names[0], again) != 0)
+        return 2;
+    name_of_job("boot", 1, names[1]);
+    name_of_job("guard", 0, names[2]);
+    setenv("PMIX_SERVER_URI2", "two", 1);
+    name_of_job("boot", 0, names[3]);
+    setenv("PMIX_SERVER_URI2", "one", 1);
+    for (int i = 0; i < VARIABLES; i++) { /* one at a time, each to the same value */
+        setenv(variables[i], "5", 1);
+        name_of_job("boot", 0, names[OTHERS + i]);
+        unsetenv(variables[i]);
+    }
+    if (geteuid() != 0 || seteuid(65534) != 0)
+        strcpy(names[4], "only root can become another user");
+    else
+        name_of_job("boot", 0, names[4]);
+    return equal_names(names, ALL) ? 1 : 0;
+}
+
+TEST(names_of_jobs_tell_users_and_launchers_apart)
+{
+    int ended = 0;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(names_tell_jobs_apart());
+    assert_true(child > 0 && waitpid(child, &ended, 0) == child);
+    assert_true(WIFEXITED(ended));
+    assert_int_equal(WEXITSTATUS(ended), 0);
 }
 
 int main(void)
