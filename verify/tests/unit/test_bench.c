@@ -1,6 +1,7 @@
 /*
  * The parts of the benchmarks that need no other rank: statistics, sizes, shapes, distributions,
- * number formats of the table, options, peers, cold buffers, records, and the JSON writer.
+ * number formats of the table, the header, options, peers, cold buffers, records, and the JSON
+ * writer.
  */
 
 #include "bench/check/checks.h"
@@ -854,6 +855,112 @@ TEST(peers_are_known_by_their_kind)
     assert_false(bench_peer_is_same(&nccl, &path));
     assert_false(bench_peer_is_same(&mpi, &nccl));
     assert_false(bench_peer_is_same(&mpi, &other)); /* neither has modes */
+}
+
+/* ------------------------------------------------------------------ the header of many ranks */
+
+enum { SEATS = 3, MANY = 100 }; /* ranks of a host, and of the job */
+
+/* 34 hosts, of which every second one is of another kind and the last has one rank. */
+static void fill_infos(bench_rank_info *infos)
+{
+    for (int i = 0; i < MANY; i++) {
+        bench_rank_info *one = &infos[i];
+        *one = (bench_rank_info){.rank = i, .group = i >= 90, .pid = 500 - i, .device = 7 - i % 3};
+        snprintf(one->host, sizeof one->host, "host%d", i / SEATS);
+        snprintf(one->machine, sizeof one->machine, "machine %d", i / SEATS % 2);
+        snprintf(one->digest, sizeof one->digest, "digest");
+        one->node_ranks = i % SEATS ? 0 : i + 1 == MANY ? 1 : SEATS;
+        snprintf(one->nvml.driver, sizeof one->nvml.driver, "550");
+    }
+    infos[91].nvml.problem[0] = 'x';
+}
+
+/* On a rank: the header of a job of so many ranks, on so many nodes. */
+static char *header_of(weir_comm *comm, const bench_rank_info *infos, int nranks, int nnodes)
+{
+    bench_job job = {.program = "test", .comm = comm, .nranks = nranks, .nnodes = nnodes};
+    bench_options options = {.min_bytes = 8,
+                             .max_bytes = 16,
+                             .step_bytes = 4,
+                             .step_factor = 1,
+                             .iterations = 1,
+                             .warmups = -1,
+                             .rank_time = 3,
+                             .algo = "auto"};
+    bench_run run = {.job = &job, .options = &options};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    bench_header_write(file, &run, infos);
+    fclose(file);
+    return text;
+}
+
+/* Whether a header has a line, or not. */
+static int header_lacks(const char *text, const char *line, int is_there)
+{
+    const int found = strstr(text, line) != NULL;
+    if (found != is_there)
+        printf("# %s: %s", is_there ? "no line" : "a line", line);
+    return found != is_there;
+}
+
+static int write_headers(weir_boot *boot, void *argument)
+{
+    static bench_rank_info infos[MANY];
+    weir_comm *comm = NULL;
+    int bad = 0;
+    (void)argument;
+    if (weir_comm_create(boot, NULL, &comm) != WEIR_OK)
+        return 1;
+    fill_infos(infos);
+    char *text = header_of(comm, infos, MANY, 34);
+    bad |= header_lacks(text, "#  Ranks 0-2 Group  0 Pids 498-500 on      host0 devices 5-7\n", 1);
+    bad |=
+        header_lacks(text, "#  Ranks 90-92 Group  1 Pids 408-410 on     host30 devices 5-7\n", 1);
+    bad |= header_lacks(text, "#  Ranks 93-95 Group  1 ", 1);
+    bad |= header_lacks(text, "#  Ranks 96-98 ", 0);
+    bad |= header_lacks(text, "#  4 more ranks on 2 more hosts\n", 1);
+    bad |= header_lacks(
+        text, "# 17 nodes with 3 ranks each: machine 0 (topology digest); first: host0, rank 0\n",
+        1);
+    bad |= header_lacks(
+        text, "# 16 nodes with 3 ranks each: machine 1 (topology digest); first: host1, rank 3\n",
+        1);
+    bad |= header_lacks(
+        text, "# 1 node with 1 rank: machine 1 (topology digest); first: host33, rank 99\n", 1);
+    bad |= header_lacks(text, "# Node of rank ", 0);
+    bad |= header_lacks(text, "# State of the GPUs: rank 91: x\n", 1);
+    bad |= header_lacks(text, "# Ranks: 100 on 34 nodes; ", 1);
+    bad |= header_lacks(
+        text, "minBytes 8 maxBytes 16 step: 4(bytes) warmup iters: 0 iters: 1 agg iters: 0 ", 1);
+    bad |= header_lacks(text, "; 1 iteration; warm-ups until times no longer fall", 1);
+    free(text);
+    text = header_of(comm, infos, 96, 9); /* as many hosts as have lines */
+    bad |= header_lacks(text, " more hosts", 0) | header_lacks(text, "#  Ranks 93-95 ", 1);
+    bad |= header_lacks(text, "# 16 nodes with 3 ranks each: machine 0", 1);
+    free(text);
+    text = header_of(comm, infos, 65, 8);
+    bad |=
+        header_lacks(text, "#  Ranks 63-64 ", 1) |
+        header_lacks(text, "# Node of rank 63: machine 1 (topology digest); host21, 3 ranks\n", 1);
+    free(text);
+    text = header_of(comm, infos, 64, 1); /* as many ranks as have lines */
+    bad |= header_lacks(text, "#  Rank 63 Group  0 Pid    437 on     host21 device  7 [] \n", 1);
+    bad |= header_lacks(text, "#  Ranks ", 0) |
+           header_lacks(text, "# Node of rank 63: machine 1 (topology digest)\n", 1);
+    bad |= header_lacks(text, "# Ranks: 64 on 1 node; ", 1);
+    free(text);
+    weir_comm_destroy(comm);
+    return bad;
+}
+
+TEST(headers_of_many_ranks_fold_hosts_and_nodes)
+{
+    int code = 1;
+    assert_int_equal(weir_boot_fork_run(1, write_headers, NULL, 60000, &code), WEIR_OK);
+    assert_int_equal(code, 0);
 }
 
 int main(void)

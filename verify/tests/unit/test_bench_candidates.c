@@ -82,7 +82,7 @@ static int visit_rivals(bench_job *job, const bench_options *options)
     return status != WEIR_OK || !is_right || result.own_wrong || result.check.wrong;
 }
 
-/* On a rank: visits several times, and compares what the process has. */
+/* On a rank: opens and closes several times, and compares what the process has. */
 static int visit_often(weir_boot *boot, void *argument)
 {
     bench_options options = {.backend = WEIR_BACKEND_HOST, .nrivals = 1};
