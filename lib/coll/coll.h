@@ -448,8 +448,9 @@ weir_status weiri_reduce_into(weiri_coll *coll, const weiri_task *task, weiri_re
  * says so for its size, and the ranks may. Equal on all ranks. */
 int weiri_reads_unregistered(const weiri_coll *coll, const weiri_task *task);
 /* Whether this rank would rather lend an unregistered buffer to such readers than copy it into
- * shared memory itself. By a tuning file, always; else, of two ranks with a core each, one does
- * where its stores to the other are slow; on other processors than AMD's, always. Local. */
+ * shared memory itself. On AMD's processors, one of two ranks with a core each does only if its
+ * stores to the other are slow, unless a tuning file has rows for such memory. In all other cases
+ * ranks lend. Local. */
 int weiri_lends_unregistered(const weiri_coll *coll, weir_collective collective);
 /* Copies bytes of a peer's buffer, registered or not, from offset on; total_bytes as in weiri_move.
  */
