@@ -83,10 +83,10 @@ $(O)/libnccl-tuner-weir.so: $(call obj,$(TUNER_SRC))
 # Every benchmark consists of these, and of its main. MPI is opened at run time, or linked by MPI_LINK=1.
 BENCH_PARTS := $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(O)/programs.a $(O)/libweir.a
 $(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_PARTS)
-	$(call link,$(LINK_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(TOPO_LIBS))
 
 $(BIN)/weir-topo: $(O)/obj/topo/cli/weir_topo.o $(TOPO_OBJ) $(O)/programs.a $(O)/libweir.a
-	$(call link,$(CC),$(HWLOC_LIBS))
+	$(call link,$(CC),$(TOPO_LIBS))
 
 $(BIN)/weir-plan: $(call obj,$(PLAN_MAIN)) $(O)/programs.a $(O)/libweir.a
 	$(call link,$(CC))
@@ -97,11 +97,11 @@ $(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/pro
 
 # weir-check runs the benchmarks as programs, and reads their results.
 $(BIN)/weir-check: $(HEALTH_OBJ) $(RESULTS_OBJ) $(BENCH_PARTS)
-	$(call link,$(LINK_CC),$(BENCH_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS))
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(SQLITE_LIBS) $(TOPO_LIBS))
 
 # The benchmarks and weir-check in one program, for packages. Its parts are their objects, with main renamed.
 ONE_PARTS := $(patsubst bench/%.c,$(O)/one/%.o,$(BENCH_MAIN)) $(if $(HEALTH_SRC),$(O)/one/weir_check.o)
-WEIR_BENCH := $(if $(HAVE_HWLOC),$(O)/weir-bench)
+WEIR_BENCH := $(if $(HAVE_TOPO),$(O)/weir-bench)
 weir-bench: $(WEIR_BENCH) ## all benchmarks in one program, for packages
 $(O)/one/bench_%.o: $(O)/obj/bench/bench_%.o
 	$(Q)mkdir -p $(@D) && objcopy --redefine-sym main=bench_$*_main $< $@
@@ -112,7 +112,7 @@ $(O)/one/weir_bench_programs.h: $(O)/sources.list
 $(O)/obj/bench/one/weir_bench.o: $(O)/one/weir_bench_programs.h
 $(O)/obj/bench/one/weir_bench.o: EXTRA_CFLAGS := -I$(O)/one
 $(O)/weir-bench: $(O)/obj/bench/one/weir_bench.o $(ONE_PARTS) $(filter-out %/weir_check.o,$(HEALTH_OBJ)) $(if $(HEALTH_SRC),$(RESULTS_OBJ)) $(BENCH_PARTS)
-	$(call link,$(LINK_CC),$(BENCH_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS))
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(SQLITE_LIBS) $(TOPO_LIBS))
 
 # ---------------------------------------------------------- everyday goals
 run: $(BIN)/bench_allreduce ## the main job: install what is missing, build what it runs, run NP=8 ranks of bench_allreduce (ARGS=...)
@@ -122,7 +122,7 @@ deps: ## install what is missing
 	$(Q)ci/deps
 
 GENERATED_HEADERS := $(O)/one/weir_bench_programs.h $(if $(HAVE_PROTOBUF),$(O)/chakra.pb-c.c)
-LINT_CFLAGS = $(CSTD) $(WARN) -Ilib/include -Ilib -I. -I$(O) -I$(O)/one $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)
+LINT_CFLAGS = $(CSTD) $(WARN) -Ilib/include -Ilib -I. -I$(O) -I$(O)/one $(TOPO_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 lint: $(GENERATED_HEADERS) ## warnings as errors, headers alone, scripts, format, blanks, spelling, words, links, dependencies
 	$(Q)CFLAGS_LINT='$(LINT_CFLAGS)' MPICC='$(MPICC)' ci/lint
 

@@ -1,6 +1,6 @@
 """Builds the package: the libraries by the project's Makefile, the declarations from its headers.
 
-The wheel contains libweir.so and libweir_nccl.so, the benchmarks where hwloc is, and the extension module weir._native where there is a C
+The wheel contains libweir.so and libweir_nccl.so, the benchmarks where hwloc and Expat are, and the extension module weir._native where there is a C
 compiler with Python's headers. The module uses CPython's stable ABI, and the package works without it, so one
 wheel serves every Python from 3.9 on: its tag is py3-none-PLATFORM. Environment variables:
 

@@ -5,7 +5,6 @@
  * device. What NCCL leaves out stays unknown: root complexes (devices of a <cpu> share its NUMA
  * node at best), caches, which hardware threads share a core, memory.
  */
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,42 +13,20 @@
 #include "base/error.h"
 #include "topo/model.h"
 #include "topo/nccl.h"
-#include "topo/small_xml.h"
 
 enum { CPUS_MOST = 256, GPUS_MOST = 512, DEPTH_MOST = 32, AFFINITY_CPUS_MOST = 16384 };
 
-#define nccl_refuse(xml, element, ...)                                                             \
-    weiri_xml_refuse(xml, (xml)->elements[element].line, __VA_ARGS__)
+#define HEX_DIGITS "0123456789abcdefABCDEF"
 
 /* ------------------------------------------------------------------- values */
-
-/* A whole number, decimal or with 0x hexadecimal; fallback if there is none of this name. */
-static weir_status nccl_number(const weiri_xml *xml, int element, const char *name, long low,
-                               long high, long fallback, long *number)
-{
-    const char *text = weiri_xml_value(xml, element, name);
-    char *end = NULL;
-    *number = fallback;
-    if (!text || !*text)
-        return WEIR_OK;
-    errno = 0;
-    const long read = strtol(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
-    if (errno || end == text || *end || read < low || read > high)
-        return nccl_refuse(xml, element, "<%.20s %s=\"%.40s\">: expected a number from %ld to %ld",
-                           xml->elements[element].name, name, text, low, high);
-    *number = read;
-    return WEIR_OK;
-}
 
 /* A PCI address. Domains of addresses that stand for an NVSwitch have more digits than PCI's. */
 static int nccl_read_bus(const char *text, nccl_bus *bus)
 {
     char rest;
-    const int is_address = text && strspn(text, "0123456789abcdefABCDEF:.") == strlen(text) &&
-                           strlen(text) < 20 &&
-                           sscanf(text, "%x:%x:%x.%x%c", &bus->domain, &bus->bus, &bus->device,
-                                  &bus->function, &rest) == 4;
-    return is_address && bus->bus <= 0xff && bus->device <= 0xff && bus->function <= 0xf;
+    return text && strspn(text, HEX_DIGITS ":.") == strlen(text) && strlen(text) < 20 &&
+           sscanf(text, "%x:%x:%x.%x%c", &bus->domain, &bus->bus, &bus->device, &bus->function,
+                  &rest) == 4;
 }
 
 /* NCCL joins the functions of a device. */
@@ -58,189 +35,145 @@ static int nccl_same_device(const nccl_bus *a, const nccl_bus *b)
     return a->domain == b->domain && a->bus == b->bus && a->device == b->device;
 }
 
-/* 0x0302 of "0x030200" and of "0x0302"; 0x0300 of "0x03". */
-static weir_status nccl_class(const weiri_xml *xml, int element, unsigned *class_id)
+static nccl_bus nccl_address(const weiri_xml_element *pci)
 {
-    const char *text = weiri_xml_value(xml, element, "class");
+    const char *text = weiri_xml_value(pci, "busid");
+    nccl_bus bus = {0};
     if (!text)
-        return nccl_refuse(
-            xml, element,
-            "<pci> has no class: NCCL takes it from the machine that it runs on; add "
-            "one such as class=\"0x030200\" (a GPU) or 0x020000 (a NIC)");
+        weiri_xml_refuse(pci, "<pci> has no busid");
+    else if (!nccl_read_bus(text, &bus) || bus.domain > 0xffff || bus.device > 0x1f ||
+             bus.function > 7)
+        weiri_xml_refuse(pci, "<pci busid=\"%.40s\">: expected an address such as 0000:1b:00.0",
+                         text);
+    return bus;
+}
+
+/* 0x0302 of "0x030200" and of "0x0302"; 0x0300 of "0x03". */
+static unsigned nccl_class(const weiri_xml_element *pci)
+{
+    const char *text = weiri_xml_value(pci, "class");
+    if (!text) {
+        weiri_xml_refuse(pci,
+                         "<pci> has no class: NCCL takes it from the machine that it runs on; add "
+                         "one such as class=\"0x030200\" (a GPU) or 0x020000 (a NIC)");
+        return 0;
+    }
     const char *digits = strncmp(text, "0x", 2) == 0 ? text + 2 : text;
-    const size_t length = strspn(digits, "0123456789abcdefABCDEF");
+    const size_t length = strspn(digits, HEX_DIGITS);
     if (digits[length] || (length != 2 && length != 4 && length != 6))
-        return nccl_refuse(xml, element,
-                           "<pci class=\"%.40s\">: expected a PCI class such as 0x030200", text);
+        weiri_xml_refuse(pci, "<pci class=\"%.40s\">: expected a PCI class such as 0x030200", text);
     const unsigned value = (unsigned)strtoul(digits, NULL, 16);
-    *class_id = length == 2 ? value << 8 : length == 4 ? value : value >> 8;
-    return WEIR_OK;
+    return length == 2 ? value << 8 : length == 4 ? value : value >> 8;
 }
 
 /* GB/s of a PCIe link, as hwloc counts them; 0: unknown. Linux writes 255 for an unknown width. */
-static weir_status nccl_pcie(const weiri_xml *xml, int element, double *gbs)
+static double nccl_pcie(const weiri_xml_element *pci)
 {
-    const char *speed = weiri_xml_value(xml, element, "link_speed");
-    long width;
-    const weir_status status = nccl_number(xml, element, "link_width", 0, 255, 0, &width);
+    const char *speed = weiri_xml_value(pci, "link_speed");
+    const long width = weiri_xml_number(pci, "link_width", 0, 255, 0);
     const double rate = speed ? strtod(speed, NULL) : 0; /* "32.0 GT/s PCIe" */
     const double share = rate < 8 ? 0.8 : rate < 64 ? 128. / 130 : 242. / 256;
-    *gbs = rate > 0 && rate <= 256 && width <= 32 ? rate * share * (double)width / 8 : 0;
-    return status;
+    return rate > 0 && rate <= 256 && width <= 32 ? rate * share * (double)width / 8 : 0;
 }
 
 /* ---------------------------------------------------------------- the file */
 
-/* Whether a <pci> is a GPU: NCCL's dumps mark it, its input files need not. */
-static int nccl_is_gpu(const weiri_xml *xml, int element, const nccl_pci *pci)
+nccl_pci *weiri_nccl_pci(const nccl_machine *machine, const weiri_xml_element *element)
 {
-    const unsigned base = pci->class_id >> 8;
-    if (weiri_xml_find(xml, xml->elements[element].child, "gpu") >= 0)
-        return 1;
-    return !pci->vendor && (base == 0x03 || base == 0x12);
+    return &machine->pcis[element - machine->xml.elements];
 }
 
-static weir_status nccl_check_address(const weiri_xml *xml, int element, nccl_bus *bus)
+/* Checks a <pci> and remembers it if it is a GPU: NCCL's dumps mark them, its input files need not.
+ * Elements are in the order of the file, a parent before its children. */
+static void nccl_take_pci(nccl_machine *machine, const weiri_xml_element *pci)
 {
-    const char *text = weiri_xml_value(xml, element, "busid");
-    if (!text)
-        return nccl_refuse(xml, element, "<pci> has no busid");
-    if (!nccl_read_bus(text, bus) || bus->domain > 0xffff || bus->device > 0x1f ||
-        bus->function > 7)
-        return nccl_refuse(xml, element,
-                           "<pci busid=\"%.40s\">: expected an address such as 0000:1b:00.0", text);
-    return WEIR_OK;
-}
-
-/* Checks a <pci> and remembers it if it is a GPU. */
-static weir_status nccl_take_pci(nccl_machine *machine, int element)
-{
-    const weiri_xml *xml = &machine->xml;
-    nccl_pci *made = &machine->pcis[element];
-    weir_status status = nccl_check_address(xml, element, &made->bus);
-    if (!status)
-        status = nccl_class(xml, element, &made->class_id);
-    if (!status)
-        status = nccl_pcie(xml, element, &made->pcie_gbs);
-    if (!status)
-        status = nccl_number(xml, element, "vendor", 0, 0xffff, 0, &made->vendor);
-    if (!status)
-        status = nccl_number(xml, element, "device", 0, 0xffff, 0, &made->device);
-    made->is_switch = weiri_xml_find(xml, xml->elements[element].child, "pci") >= 0;
-    made->is_gpu = !made->is_switch && nccl_is_gpu(xml, element, made);
-    if (!status && made->is_gpu && machine->ngpus == GPUS_MOST)
-        return nccl_refuse(xml, element, "more than %d GPUs", GPUS_MOST);
-    if (!status && made->is_gpu)
-        machine->gpus[machine->ngpus++] = element;
-    return status;
-}
-
-static int nccl_depth(const weiri_xml *xml, int element)
-{
-    int depth = 0;
-    for (; element >= 0; element = xml->elements[element].parent)
-        depth++;
-    return depth;
-}
-
-/* Elements stand in the order of the file, a parent before its children. */
-static weir_status nccl_take_devices(nccl_machine *machine)
-{
-    const weiri_xml *xml = &machine->xml;
-    weir_status status = WEIR_OK;
-    for (int i = 0; !status && i < xml->nelements; i++) {
-        if (strcmp(xml->elements[i].name, "pci") != 0)
+    nccl_pci *made = weiri_nccl_pci(machine, pci);
+    made->bus = nccl_address(pci);
+    made->low = made->high = made->bus.bus;
+    made->class_id = nccl_class(pci);
+    made->pcie_gbs = nccl_pcie(pci);
+    made->vendor = weiri_xml_number(pci, "vendor", 0, 0xffff, 0);
+    made->device = weiri_xml_number(pci, "device", 0, 0xffff, 0);
+    made->gpu = weiri_xml_child(pci, "gpu");
+    made->is_switch = weiri_xml_child(pci, "pci") != NULL;
+    const int may_be_gpu =
+        !made->vendor && (made->class_id >> 8 == 0x03 || made->class_id >> 8 == 0x12);
+    made->is_gpu = !made->is_switch && (made->gpu || may_be_gpu);
+    if (pci->parent)
+        made->depth = weiri_nccl_pci(machine, pci->parent)->depth + 1;
+    if (made->depth > DEPTH_MOST)
+        weiri_xml_refuse(pci, "<pci> is nested more than %d deep", DEPTH_MOST);
+    for (const weiri_xml_element *at = pci->parent; at && weiri_xml_is(at, "pci");
+         at = at->parent) {
+        nccl_pci *above = weiri_nccl_pci(machine, at);
+        if (above->bus.domain != made->bus.domain)
             continue;
-        if (nccl_depth(xml, i) > DEPTH_MOST)
-            return nccl_refuse(xml, i, "<pci> is nested more than %d deep", DEPTH_MOST);
-        status = nccl_take_pci(machine, i);
+        above->low = made->bus.bus < above->low ? made->bus.bus : above->low;
+        above->high = made->bus.bus > above->high ? made->bus.bus : above->high;
     }
-    return status;
-}
-
-static int nccl_compare_buses(const void *left, const void *right)
-{
-    const nccl_bus *a = &(*(nccl_pci *const *)left)->bus, *b = &(*(nccl_pci *const *)right)->bus;
-    const unsigned long long x =
-        (unsigned long long)a->domain << 24 | a->bus << 16 | a->device << 8 | a->function;
-    const unsigned long long y =
-        (unsigned long long)b->domain << 24 | b->bus << 16 | b->device << 8 | b->function;
-    return (x > y) - (x < y);
+    if (made->is_gpu && machine->ngpus == GPUS_MOST)
+        weiri_xml_refuse(pci, "more than %d GPUs", GPUS_MOST);
+    else if (made->is_gpu)
+        machine->gpus[machine->ngpus++] = made;
 }
 
 /* A device stands at one place: below itself or below two others, it would close a loop. */
-static weir_status nccl_check_unique(nccl_machine *machine)
+static void nccl_check_unique(const nccl_machine *machine, const weiri_xml_element *pci)
 {
-    const weiri_xml *xml = &machine->xml;
-    nccl_pci **sorted = calloc((size_t)xml->nelements, sizeof *sorted);
-    int count = 0;
-    weir_status status = WEIR_OK;
-    if (!sorted)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d devices", xml->nelements);
-    for (int i = 0; i < xml->nelements; i++)
-        if (strcmp(xml->elements[i].name, "pci") == 0)
-            sorted[count++] = &machine->pcis[i];
-    qsort(sorted, (size_t)count, sizeof *sorted, nccl_compare_buses);
-    for (int i = 1; !status && i < count; i++)
-        if (nccl_compare_buses(&sorted[i - 1], &sorted[i]) == 0) {
-            const int one = (int)(sorted[i - 1] - machine->pcis),
-                      other = (int)(sorted[i] - machine->pcis);
-            status = nccl_refuse(
-                xml, one > other ? one : other, "the device %s is already on line %d",
-                weiri_xml_value(xml, one, "busid"), xml->elements[one < other ? one : other].line);
-        }
-    free(sorted);
-    return status;
+    const nccl_bus *bus = &weiri_nccl_pci(machine, pci)->bus;
+    for (const weiri_xml_element *at = machine->xml.elements; at < pci; at++)
+        if (memcmp(&weiri_nccl_pci(machine, at)->bus, bus, sizeof *bus) == 0 &&
+            weiri_xml_is(at, "pci"))
+            weiri_xml_refuse(pci, "the device %s is already on line %d",
+                             weiri_xml_value(pci, "busid"), at->line);
 }
 
-/* "0000ffff,ffffffff": words of 32 bits, the highest first. Empty without the attribute. */
-static weir_status nccl_take_affinity(nccl_machine *machine, int element, hwloc_bitmap_t *cpus)
+/* "0000ffff,ffffffff": words of 32 bits, the highest first. Empty without the attribute. hwloc
+ * reads beyond the end of an empty text. */
+static void nccl_take_affinity(nccl_machine *machine, const nccl_cpu *cpu)
 {
-    const weiri_xml *xml = &machine->xml;
-    const char *text = weiri_xml_value(xml, element, "affinity");
-    *cpus = hwloc_bitmap_alloc();
-    if (!*cpus)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
+    const char *text = weiri_xml_value(cpu->element, "affinity");
+    const char *problem = NULL;
     if (!text)
-        return WEIR_OK;
-    if (strspn(text, "0123456789abcdefABCDEF,") != strlen(text) ||
-        strlen(text) > AFFINITY_CPUS_MOST / 32 * 9)
-        return nccl_refuse(xml, element,
-                           "<cpu affinity=\"%.40s\">: expected a mask such as 0000ffff,ffffffff",
-                           text);
-    if (hwloc_bitmap_sscanf(*cpus, text) != 0 || hwloc_bitmap_iszero(*cpus))
-        return nccl_refuse(xml, element, "<cpu affinity=\"%.40s\"> has no cpu", text);
-    if (hwloc_bitmap_intersects(*cpus, machine->all))
-        return nccl_refuse(xml, element, "<cpu affinity=\"%.40s\"> has cpus of another <cpu>",
-                           text);
-    hwloc_bitmap_or(machine->all, machine->all, *cpus);
-    return WEIR_OK;
+        return;
+    if (strspn(text, HEX_DIGITS ",") != strlen(text) || strlen(text) > AFFINITY_CPUS_MOST / 32 * 9)
+        problem = ": expected a mask such as 0000ffff,ffffffff";
+    else if (!*text || hwloc_bitmap_sscanf(cpu->cpus, text) != 0 || hwloc_bitmap_iszero(cpu->cpus))
+        problem = " has no cpu";
+    else if (hwloc_bitmap_intersects(cpu->cpus, machine->all))
+        problem = " has cpus of another <cpu>";
+    if (problem)
+        weiri_xml_refuse(cpu->element, "<cpu affinity=\"%.40s\">%s", text, problem);
+    hwloc_bitmap_or(machine->all, machine->all, cpu->cpus);
 }
 
 /* NCCL writes numaid -1 where the system has no NUMA nodes; the number is then the <cpu>'s. */
-static weir_status nccl_take_cpu(nccl_machine *machine, int element)
+static void nccl_take_cpu(nccl_machine *machine, const weiri_xml_element *cpu)
 {
-    const weiri_xml *xml = &machine->xml;
-    const char *host = weiri_xml_value(xml, element, "host_hash");
-    if (machine->ncpus == CPUS_MOST)
-        return nccl_refuse(xml, element, "more than %d <cpu>", CPUS_MOST);
+    const char *host = weiri_xml_value(cpu, "host_hash");
+    const char *first =
+        machine->ncpus ? weiri_xml_value(machine->cpus[0].element, "host_hash") : NULL;
+    if (machine->ncpus == CPUS_MOST) {
+        weiri_xml_refuse(cpu, "more than %d <cpu>", CPUS_MOST);
+        return;
+    }
     nccl_cpu *made = &machine->cpus[machine->ncpus];
-    weir_status status = nccl_number(xml, element, "numaid", -1, 1023, -1, &made->numa);
-    if (status)
-        return status;
+    made->element = cpu;
+    made->numa = weiri_xml_number(cpu, "numaid", -1, 1023, -1);
     if (made->numa < 0)
         made->numa = machine->ncpus;
-    const char *first =
-        machine->ncpus ? weiri_xml_value(xml, machine->cpus[0].element, "host_hash") : host;
+    made->cpus = hwloc_bitmap_alloc();
+    if (!made->cpus) {
+        machine->xml.status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
+        return;
+    }
+    machine->ncpus++;
     if (host && first && strcmp(host, first) != 0)
-        return nccl_refuse(xml, element,
-                           "the file describes several hosts; make one of a job on one host");
-    for (int i = 0; i < machine->ncpus; i++)
-        if (machine->cpus[i].numa == made->numa)
-            return nccl_refuse(xml, element, "a second <cpu numaid=\"%ld\">", made->numa);
-    made->element = element;
-    machine->ncpus++; /* to be freed even if the next step fails */
-    return nccl_take_affinity(machine, element, &made->cpus);
+        weiri_xml_refuse(cpu, "the file describes several hosts; make one of a job on one host");
+    for (const nccl_cpu *other = machine->cpus; other < made; other++)
+        if (other->numa == made->numa)
+            weiri_xml_refuse(cpu, "a second <cpu numaid=\"%ld\">", made->numa);
+    nccl_take_affinity(machine, made);
 }
 
 /* NCCL writes no affinity where the system does not list a node's hardware threads (virtual
@@ -263,49 +196,38 @@ static int nccl_compare_cpus(const void *left, const void *right)
     return hwloc_bitmap_compare_first(a->cpus, b->cpus);
 }
 
-static weir_status nccl_take_cpus(nccl_machine *machine)
+static void nccl_take_cpus(nccl_machine *machine)
 {
-    const weiri_xml *xml = &machine->xml;
-    weir_status status = WEIR_OK;
-    if (strcmp(xml->elements[0].name, "graphs") == 0)
-        return nccl_refuse(
-            xml, 0,
-            "these are NCCL's graphs, which --nccl-graph FILE shows; expected a machine "
-            "(NCCL_TOPO_DUMP_FILE)");
-    if (strcmp(xml->elements[0].name, "system") != 0)
-        return nccl_refuse(
-            xml, 0, "<%.40s> is not NCCL's description of a machine, which begins with <system>",
-            xml->elements[0].name);
-    machine->all = hwloc_bitmap_alloc();
-    if (!machine->all)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
-    int cpu = weiri_xml_find(xml, xml->elements[0].child, "cpu");
-    if (cpu < 0)
-        return nccl_refuse(xml, 0, "<system> has no <cpu>");
-    for (; !status && cpu >= 0; cpu = weiri_xml_find(xml, xml->elements[cpu].next, "cpu"))
-        status = nccl_take_cpu(machine, cpu);
-    if (status)
-        return status;
+    const weiri_xml_element *root = machine->xml.elements, *cpu = weiri_xml_child(root, "cpu");
+    if (weiri_xml_is(root, "graphs"))
+        weiri_xml_refuse(root, "these are NCCL's graphs, which --nccl-graph FILE shows; expected a "
+                               "machine (NCCL_TOPO_DUMP_FILE)");
+    if (!weiri_xml_is(root, "system"))
+        weiri_xml_refuse(
+            root, "<%.40s> is not NCCL's description of a machine, which begins with <system>",
+            root->words[0]);
+    if (!cpu)
+        weiri_xml_refuse(root, "<system> has no <cpu>");
+    for (; cpu && !machine->xml.status; cpu = weiri_xml_find(cpu->next, "cpu"))
+        nccl_take_cpu(machine, cpu);
     nccl_invent_affinity(machine);
     /* hwloc expects the order of hardware threads */
     qsort(machine->cpus, (size_t)machine->ncpus, sizeof *machine->cpus, nccl_compare_cpus);
-    return WEIR_OK;
 }
 
 /* ------------------------------------------------------------ links of GPUs */
 
 /* GB/s of a link in one direction, by compute capability or AMD's architecture. */
-static double nccl_link_gbs(const weiri_xml *xml, int gpu, int is_xgmi)
+static double nccl_link_gbs(const weiri_xml_element *gpu, int is_xgmi)
 {
-    const char *gcn = weiri_xml_value(xml, gpu, "gcn"), *sm = weiri_xml_value(xml, gpu, "sm");
-    if (is_xgmi) {
-        const char *name = !gcn ? "" : strncmp(gcn, "gfx", 3) == 0 ? gcn + 3 : gcn;
-        return strncmp(name, "95", 2) == 0                                    ? 76.8
-               : strncmp(name, "94", 2) == 0                                  ? 64
-               : strncmp(name, "906", 3) == 0 || strncmp(name, "908", 3) == 0 ? 46
-                                                                              : 50;
-    }
-    return weiri_nvlink_gbs(sm ? atoi(sm) : 0);
+    const char *gcn = weiri_xml_value(gpu, "gcn"), *sm = weiri_xml_value(gpu, "sm");
+    if (!is_xgmi)
+        return weiri_nvlink_gbs(sm ? atoi(sm) : 0);
+    const char *name = !gcn ? "" : strncmp(gcn, "gfx", 3) == 0 ? gcn + 3 : gcn;
+    return strncmp(name, "95", 2) == 0                                    ? 76.8
+           : strncmp(name, "94", 2) == 0                                  ? 64
+           : strncmp(name, "906", 3) == 0 || strncmp(name, "908", 3) == 0 ? 46
+                                                                          : 50;
 }
 
 double weiri_nvlink_gbs(int capability)
@@ -316,12 +238,19 @@ double weiri_nvlink_gbs(int capability)
                                                    : 25;
 }
 
+const weiri_xml_element *weiri_nccl_link(const weiri_xml_element *element)
+{
+    while (element && !weiri_xml_is(element, "nvlink") && !weiri_xml_is(element, "xgmi"))
+        element = element->next;
+    return element;
+}
+
 static int nccl_gpu_at(const nccl_machine *machine, const nccl_bus *bus)
 {
-    for (int i = 0; i < machine->ngpus; i++)
-        if (nccl_same_device(&machine->pcis[machine->gpus[i]].bus, bus))
-            return i;
-    return -1;
+    int i = 0;
+    while (i < machine->ngpus && !nccl_same_device(&machine->gpus[i]->bus, bus))
+        i++;
+    return i < machine->ngpus ? i : -1;
 }
 
 /* What stands for an NVSwitch that a virtual machine does not see. */
@@ -330,51 +259,21 @@ static const char hidden_switch[] = "fffffff:ffff:ff";
 /* Adds a link's bandwidth: to the other GPU, or to the switches. Links to processors, to GPUs that
  * the file does not list, and to the GPU itself are left out; the last are in files for virtual
  * machines, whose links lead to nobody. */
-static weir_status nccl_take_link(nccl_machine *machine, int from, int gpu, int link)
+static void nccl_take_link(nccl_machine *machine, int from, const weiri_xml_element *link)
 {
-    const weiri_xml *xml = &machine->xml;
-    const char *target = weiri_xml_value(xml, link, "target");
-    const char *kind = weiri_xml_value(xml, link, "tclass");
-    nccl_bus bus;
-    long count;
-    weir_status status = nccl_number(xml, link, "count", 0, 1024, 1, &count);
-    if (status)
-        return status;
-    if (target && strcmp(target, hidden_switch) == 0)
-        bus = (nccl_bus){UINT_MAX, 0xff, 0xff, 0xf};
-    else if (!nccl_read_bus(target, &bus))
-        return nccl_refuse(xml, link,
-                           "<%.20s target=\"%.40s\">: expected an address such as 0000:1b:00.0",
-                           xml->elements[link].name, target ? target : "");
+    const char *target = weiri_xml_value(link, "target");
+    const char *kind = weiri_xml_value(link, "tclass");
+    const long count = weiri_xml_number(link, "count", 0, 1024, 1);
+    nccl_bus bus = {UINT_MAX, 0xff, 0xff, 0xf};
+    if (!target || (strcmp(target, hidden_switch) != 0 && !nccl_read_bus(target, &bus)))
+        weiri_xml_refuse(link, "<%.20s target=\"%.40s\">: expected an address such as 0000:1b:00.0",
+                         link->words[0], target ? target : "");
     const int to = nccl_gpu_at(machine, &bus);
-    const double gbs =
-        (double)count * nccl_link_gbs(xml, gpu, strcmp(xml->elements[link].name, "xgmi") == 0);
+    const double gbs = (double)count * nccl_link_gbs(link->parent, weiri_xml_is(link, "xgmi"));
     if (to >= 0 && to != from)
         machine->direct_gbs[from * machine->ngpus + to] += gbs;
     else if (to < 0 && kind && strncmp(kind, "0x0680", 6) == 0 && strncmp(kind, "0x068001", 8) != 0)
         machine->switch_gbs[from] += gbs;
-    return WEIR_OK;
-}
-
-static weir_status nccl_take_links(nccl_machine *machine)
-{
-    const weiri_xml *xml = &machine->xml;
-    const size_t n = (size_t)machine->ngpus + 1;
-    weir_status status = WEIR_OK;
-    machine->direct_gbs = calloc(n * n, sizeof *machine->direct_gbs);
-    machine->switch_gbs = calloc(n, sizeof *machine->switch_gbs);
-    if (!machine->direct_gbs || !machine->switch_gbs)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d GPUs' links", machine->ngpus);
-    for (int i = 0; i < machine->ngpus; i++) {
-        /* Parts of one GPU list the same links. */
-        const int gpu = weiri_xml_find(xml, xml->elements[machine->gpus[i]].child, "gpu");
-        for (int link = gpu < 0 ? -1 : xml->elements[gpu].child; !status && link >= 0;
-             link = xml->elements[link].next)
-            if (strcmp(xml->elements[link].name, "nvlink") == 0 ||
-                strcmp(xml->elements[link].name, "xgmi") == 0)
-                status = nccl_take_link(machine, i, gpu, link);
-    }
-    return status;
 }
 
 double weiri_nccl_link_gbs(const nccl_machine *machine, int from, int to)
@@ -400,26 +299,34 @@ void weiri_nccl_free(nccl_machine *machine)
 
 static weir_status nccl_take(nccl_machine *machine)
 {
+    const weiri_xml *xml = &machine->xml;
+    machine->all = hwloc_bitmap_alloc();
     machine->cpus = calloc(CPUS_MOST, sizeof *machine->cpus);
     machine->gpus = calloc(GPUS_MOST, sizeof *machine->gpus);
-    machine->pcis = calloc((size_t)machine->xml.nelements, sizeof *machine->pcis);
-    if (!machine->cpus || !machine->gpus || !machine->pcis)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d elements", machine->xml.nelements);
-    weir_status status = nccl_take_cpus(machine);
-    if (!status)
-        status = nccl_take_devices(machine);
-    if (!status)
-        status = nccl_check_unique(machine);
-    return status ? status : nccl_take_links(machine);
+    machine->pcis = calloc((size_t)xml->nelements, sizeof *machine->pcis);
+    machine->direct_gbs = calloc(GPUS_MOST * GPUS_MOST, sizeof *machine->direct_gbs);
+    machine->switch_gbs = calloc(GPUS_MOST, sizeof *machine->switch_gbs);
+    if (!machine->all || !machine->cpus || !machine->gpus || !machine->pcis ||
+        !machine->direct_gbs || !machine->switch_gbs)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d elements", xml->nelements);
+    nccl_take_cpus(machine);
+    for (int i = 0; i < xml->nelements && !xml->status; i++)
+        if (weiri_xml_is(&xml->elements[i], "pci"))
+            nccl_take_pci(machine, &xml->elements[i]);
+    for (int i = 0; i < xml->nelements && !xml->status; i++)
+        if (weiri_xml_is(&xml->elements[i], "pci"))
+            nccl_check_unique(machine, &xml->elements[i]);
+    for (int i = 0; i < machine->ngpus && !xml->status; i++)
+        for (const weiri_xml_element *link =
+                 machine->gpus[i]->gpu ? weiri_nccl_link(machine->gpus[i]->gpu->child) : NULL;
+             link; link = weiri_nccl_link(link->next))
+            nccl_take_link(machine, i, link);
+    return xml->status;
 }
 
 weir_status weiri_nccl_read(const char *path, nccl_machine *machine)
 {
     *machine = (nccl_machine){0};
-    weir_status status = weiri_xml_read(path, &machine->xml);
-    if (!status)
-        status = nccl_take(machine);
-    if (status)
-        weiri_nccl_free(machine);
-    return status;
+    const weir_status status = weiri_xml_read(path, &machine->xml);
+    return status ? status : nccl_take(machine);
 }

@@ -13,8 +13,12 @@ typedef struct nccl_bus {
     unsigned domain, bus, device, function;
 } nccl_bus;
 
+/* A <pci>. */
 typedef struct nccl_pci {
+    const weiri_xml_element *gpu; /* its <gpu>; NULL: none */
     nccl_bus bus;
+    unsigned low, high; /* the buses below it, itself included, in its domain */
+    int depth;          /* 1: below a <cpu> */
     unsigned class_id;
     long vendor, device; /* 0: unknown */
     double pcie_gbs;     /* 0: unknown */
@@ -22,7 +26,7 @@ typedef struct nccl_pci {
 } nccl_pci;
 
 typedef struct nccl_cpu {
-    int element;
+    const weiri_xml_element *element;
     long numa;
     hwloc_bitmap_t cpus;
 } nccl_cpu;
@@ -34,16 +38,21 @@ typedef struct nccl_machine {
     hwloc_bitmap_t all; /* hardware threads */
     int hides_threads;  /* 1: some are invented */
     nccl_pci *pcis;     /* by element; unused for elements that are no <pci> */
-    int *gpus;          /* their elements */
+    nccl_pci **gpus;
     int ngpus;
     double *direct_gbs; /* [from * ngpus + to]: links between two GPUs */
     double *switch_gbs; /* of each GPU to NVSwitches */
 } nccl_machine;
 
-/* Reads a file, whose path must live as long as machine. WEIR_ERR_INVALID: it cannot be read, or is
- * not NCCL's description of one machine; the message has path and line. */
+/* Reads a file, whose path must live as long as machine. The caller frees it, even after an error.
+ * WEIR_ERR_INVALID: it cannot be read, or is not NCCL's description of one machine; the message has
+ * path and line. */
 weir_status weiri_nccl_read(const char *path, nccl_machine *machine);
 void weiri_nccl_free(nccl_machine *machine);
+/* What is known of a <pci>. Pure. */
+nccl_pci *weiri_nccl_pci(const nccl_machine *machine, const weiri_xml_element *element);
+/* The first link at or after an element among its siblings; NULL: none. Pure. */
+const weiri_xml_element *weiri_nccl_link(const weiri_xml_element *element);
 /* Bandwidth between two GPUs by links and switches, in one direction; 0: none. */
 double weiri_nccl_link_gbs(const nccl_machine *machine, int from, int to);
 /* Translates a file to hwloc XML, which the caller frees. Errors: those of weiri_nccl_read. */

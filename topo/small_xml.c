@@ -1,7 +1,8 @@
-/* Reads a small XML file in one pass over its text, which it cuts into names and values. */
+/* Reads a small XML file by Expat: see small_xml.h. */
 #include "topo/small_xml.h"
 
 #include <errno.h>
+#include <expat.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,242 +11,185 @@
 #include "base/error.h"
 #include "base/text.h"
 
-enum { FILE_BYTES_MOST = 16 << 20, ELEMENTS_MOST = 16384, ATTRIBUTES_MOST = 1 << 18 };
-
-static const char blanks[] = " \t\r\n";
-static const char name_ends[] = " \t\r\n=/><\"'";
+enum { FILE_BYTES_MOST = 16 << 20, ELEMENTS_MOST = 16384 };
 
 /* Where the reader is. */
 typedef struct xml_reader {
     weiri_xml *xml;
-    char *at;
-    int line;
-    int open; /* the innermost element that has not ended; -1: none */
-    int last; /* the sibling before the next element; -1: none */
+    XML_Parser parser;
+    weiri_xml_element *open; /* the innermost element that has not ended */
+    weiri_xml_element *last; /* the sibling before the next element */
+    weiri_xml_element here;  /* a place for messages */
 } xml_reader;
 
-#define xml_refuse(reader, ...) weiri_xml_refuse((reader)->xml, (reader)->line, __VA_ARGS__)
-
-weir_status weiri_xml_refuse(const weiri_xml *xml, int line, const char *format, ...)
+weir_status weiri_xml_refuse(const weiri_xml_element *element, const char *format, ...)
 {
     char problem[256], shown[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(problem, sizeof problem, format, arguments);
     va_end(arguments);
-    return weiri_fail(WEIR_ERR_INVALID, "%s:%d: %s", xml->path, line,
-                      weiri_text_shown(problem, shown, sizeof shown));
+    if (!element->of->status)
+        element->of->status =
+            weiri_fail(WEIR_ERR_INVALID, "%s:%d: %s", element->of->path, element->line,
+                       weiri_text_shown(problem, shown, sizeof shown));
+    return element->of->status;
 }
 
-static void xml_advance(xml_reader *reader, size_t bytes)
+static const weiri_xml_element *xml_here(xml_reader *reader)
 {
-    for (const char *end = reader->at + bytes; reader->at < end; reader->at++)
-        reader->line += *reader->at == '\n';
+    reader->here.of = reader->xml;
+    reader->here.line = (int)XML_GetCurrentLineNumber(reader->parser);
+    return &reader->here;
 }
 
-static void xml_skip_blanks(xml_reader *reader)
+/* Copies the words of an element into one block. */
+static const char **xml_copy(const char *name, const char **attributes)
 {
-    xml_advance(reader, strspn(reader->at, blanks));
+    size_t count = 0, bytes = strlen(name) + 1;
+    for (; attributes[count]; count++)
+        bytes += strlen(attributes[count]) + 1;
+    const char **words = malloc((count + 2) * sizeof *words + bytes);
+    char *to = words ? (char *)(words + count + 2) : NULL;
+    for (size_t i = 0; words && i <= count; i++) {
+        words[i] = to;
+        to = stpcpy(to, i ? attributes[i - 1] : name) + 1;
+        words[i + 1] = NULL;
+    }
+    return words;
 }
 
-/* Skips to the end of the next `mark`. */
-static weir_status xml_skip_past(xml_reader *reader, const char *mark)
+static void xml_start(void *context, const char *name, const char **attributes)
 {
-    const char *found = strstr(reader->at, mark);
-    if (!found)
-        return xml_refuse(reader, "no \"%s\" ends what begins here", mark);
-    xml_advance(reader, (size_t)(found - reader->at) + strlen(mark));
-    return WEIR_OK;
-}
-
-static weir_status xml_read_attribute(xml_reader *reader)
-{
-    weiri_xml *xml = reader->xml;
-    char *name = reader->at;
-    const size_t length = strcspn(name, name_ends);
-    xml_advance(reader, length);
-    char *name_end = reader->at;
-    xml_skip_blanks(reader);
-    if (length == 0 || *reader->at != '=')
-        return xml_refuse(reader, "expected name=\"value\" in <%s>",
-                          xml->elements[xml->nelements - 1].name);
-    xml_advance(reader, 1);
-    xml_skip_blanks(reader);
-    const char quote = *reader->at;
-    char *value = reader->at + 1;
-    char *value_end = quote == '"' || quote == '\'' ? strchr(value, quote) : NULL;
-    *name_end = '\0';
-    if (!value_end)
-        return xml_refuse(reader, "the value of %s has no quotes around it", name);
-    if (xml->nattributes == ATTRIBUTES_MOST)
-        return xml_refuse(reader, "more than %d attributes", ATTRIBUTES_MOST);
-    xml_advance(reader, (size_t)(value_end - reader->at) + 1);
-    *value_end = '\0';
-    xml->attributes[xml->nattributes++] = (struct weiri_xml_attribute){name, value};
-    xml->elements[xml->nelements - 1].nattributes++;
-    return WEIR_OK;
-}
-
-/* Adds an element, whose name ends at a character that is read next. */
-static weir_status xml_add_element(xml_reader *reader, const char *name)
-{
+    xml_reader *reader = context;
     weiri_xml *xml = reader->xml;
     if (xml->nelements == ELEMENTS_MOST)
-        return xml_refuse(reader, "more than %d elements; is this a description of one machine?",
-                          ELEMENTS_MOST);
-    if (reader->open < 0 && xml->nelements > 0)
-        return xml_refuse(reader, "a second element after the end of <%s>", xml->elements[0].name);
-    const int made = xml->nelements++;
-    xml->elements[made] =
-        (weiri_xml_element){name, reader->line, reader->open, -1, -1, xml->nattributes, 0};
-    if (reader->last >= 0)
-        xml->elements[reader->last].next = made;
-    else if (reader->open >= 0)
-        xml->elements[reader->open].child = made;
+        weiri_xml_refuse(xml_here(reader),
+                         "more than %d elements; is this a description of one machine?",
+                         ELEMENTS_MOST);
+    const char **words = xml->status ? NULL : xml_copy(name, attributes);
+    if (!words) {
+        XML_StopParser(reader->parser, XML_FALSE);
+        return;
+    }
+    weiri_xml_element *made = &xml->elements[xml->nelements++];
+    *made = *xml_here(reader);
+    made->words = words;
+    made->parent = reader->open;
+    if (reader->last)
+        reader->last->next = made;
+    else if (reader->open)
+        reader->open->child = made;
     reader->open = made;
-    reader->last = -1;
-    return WEIR_OK;
+    reader->last = NULL;
 }
 
-static void xml_close_element(xml_reader *reader)
+/* Expat ends an empty element even after a stop. */
+static void xml_end(void *context, const char *name)
 {
+    xml_reader *reader = context;
+    (void)name;
     reader->last = reader->open;
-    reader->open = reader->xml->elements[reader->open].parent;
+    reader->open = reader->open ? reader->open->parent : NULL;
 }
 
-static weir_status xml_read_start(xml_reader *reader)
+/* Entities and default values would let a short file grow without bound. */
+static void xml_doctype(void *context, const char *name, const char *system, const char *public,
+                        int has_declarations)
 {
-    char *name = ++reader->at;
-    const size_t length = strcspn(name, name_ends);
-    if (length == 0)
-        return xml_refuse(reader, "expected the name of an element after \"<\"");
-    weir_status status = xml_add_element(reader, name);
-    const int element = reader->xml->nelements - 1;
-    if (!status && !strchr(" \t\r\n/>", name[length]))
-        status = xml_refuse(reader, "expected a blank after <%.*s",
-                            (int)(length < 40 ? length : 40), name);
-    char *name_end = name + length;
-    xml_advance(reader, length);
-    if (!status && strchr(blanks, *name_end) && *name_end) {
-        xml_advance(reader, 1);
-        *name_end = '\0';
+    xml_reader *reader = context;
+    (void)name, (void)system, (void)public;
+    if (!has_declarations)
+        return;
+    weiri_xml_refuse(xml_here(reader), "declarations in <!DOCTYPE> are not read; remove them");
+    XML_StopParser(reader->parser, XML_FALSE);
+}
+
+static void xml_parse(xml_reader *reader, const char *text, size_t bytes)
+{
+    XML_SetUserData(reader->parser, reader);
+    XML_SetElementHandler(reader->parser, xml_start, xml_end);
+    XML_SetStartDoctypeDeclHandler(reader->parser, xml_doctype);
+    if (XML_Parse(reader->parser, text, (int)bytes, 1) == XML_STATUS_ERROR) {
+        const char *problem = XML_ErrorString(XML_GetErrorCode(reader->parser));
+        const weiri_xml_element *open = reader->open;
+        weiri_xml_refuse(xml_here(reader), "not XML: %s%s%.40s%s", problem, open ? " within <" : "",
+                         open ? open->words[0] : "", open ? ">" : "");
     }
-    for (xml_skip_blanks(reader); !status && *reader->at && !strchr("/>", *reader->at);
-         xml_skip_blanks(reader))
-        status = xml_read_attribute(reader);
-    if (status)
-        return status;
-    const int is_empty = *reader->at == '/';
-    const char *end = is_empty ? "/>" : ">";
-    const int ends = strncmp(reader->at, end, strlen(end)) == 0;
-    if (ends)
-        reader->at += strlen(end);
-    *name_end = '\0';
-    if (!ends)
-        return xml_refuse(reader, "<%.40s> has no end", reader->xml->elements[element].name);
-    if (is_empty)
-        xml_close_element(reader);
-    return WEIR_OK;
-}
-
-static weir_status xml_read_end(xml_reader *reader)
-{
-    const char *name = reader->at + 2;
-    const size_t length = strcspn(name, name_ends);
-    const char *open = reader->open >= 0 ? reader->xml->elements[reader->open].name : "";
-    if (length == 0 || strlen(open) != length || strncmp(open, name, length) != 0)
-        return xml_refuse(reader, "</%.*s> ends no element that is open%s%.40s%s",
-                          (int)(length < 40 ? length : 40), name, *open ? ": expected </" : "",
-                          open, *open ? ">" : "");
-    xml_close_element(reader);
-    return xml_skip_past(reader, ">");
-}
-
-static weir_status xml_read_all(xml_reader *reader)
-{
-    weir_status status = WEIR_OK;
-    if (strncmp(reader->at, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
-        reader->at += 3;
-    xml_skip_blanks(reader);
-    if (*reader->at != '<')
-        return xml_refuse(reader, "not XML: expected \"<\"");
-    while (!status && *reader->at) {
-        xml_advance(reader, strcspn(reader->at, "<"));
-        if (strncmp(reader->at, "<!--", 4) == 0)
-            status = xml_skip_past(reader, "-->");
-        else if (strncmp(reader->at, "<?", 2) == 0)
-            status = xml_skip_past(reader, "?>");
-        else if (strncmp(reader->at, "<!", 2) == 0)
-            status = xml_skip_past(reader, ">");
-        else if (strncmp(reader->at, "</", 2) == 0)
-            status = xml_read_end(reader);
-        else if (*reader->at)
-            status = xml_read_start(reader);
-    }
-    if (!status && reader->open >= 0)
-        return xml_refuse(reader, "the file ends within <%.40s> of line %d",
-                          reader->xml->elements[reader->open].name,
-                          reader->xml->elements[reader->open].line);
-    if (!status && reader->xml->nelements == 0)
-        return xml_refuse(reader, "the file has no element");
-    return status;
-}
-
-static weir_status xml_load_text(const char *path, char **text)
-{
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot read the file", path);
-    *text = calloc(1, FILE_BYTES_MOST + 1);
-    const size_t bytes = *text ? fread(*text, 1, FILE_BYTES_MOST, file) : 0;
-    const int failed = ferror(file), error = errno, has_more = fgetc(file) != EOF;
-    fclose(file);
-    if (!*text)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %s", path);
-    if (failed)
-        return weiri_fail_errno(WEIR_ERR_INVALID, error, "%s: cannot read the file", path);
-    if (has_more)
-        return weiri_fail(WEIR_ERR_INVALID, "%s: more than %d MiB", path, FILE_BYTES_MOST >> 20);
-    if (memchr(*text, '\0', bytes))
-        return weiri_fail(WEIR_ERR_INVALID, "%s:1: not XML: the file has zero bytes", path);
-    return WEIR_OK;
 }
 
 weir_status weiri_xml_read(const char *path, weiri_xml *xml)
 {
     *xml = (weiri_xml){.path = path};
-    weir_status status = xml_load_text(path, &xml->text);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot read the file", path);
+    xml_reader reader = {.xml = xml, .parser = XML_ParserCreate(NULL)};
+    char *text = malloc(FILE_BYTES_MOST + 1);
     xml->elements = calloc(ELEMENTS_MOST, sizeof *xml->elements);
-    xml->attributes = calloc(ATTRIBUTES_MOST, sizeof *xml->attributes);
-    if (!status && (!xml->elements || !xml->attributes))
-        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the elements of %s", path);
-    if (!status)
-        status = xml_read_all(&(xml_reader){xml, xml->text, 1, -1, -1});
-    if (status)
-        weiri_xml_free(xml);
-    return status;
+    const int is_ready = reader.parser && text && xml->elements;
+    const size_t bytes = is_ready ? fread(text, 1, FILE_BYTES_MOST + 1, file) : 0;
+    if (!is_ready)
+        xml->status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %s", path);
+    else if (ferror(file))
+        xml->status = weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot read the file", path);
+    else if (bytes > FILE_BYTES_MOST)
+        xml->status =
+            weiri_fail(WEIR_ERR_INVALID, "%s: more than %d MiB", path, FILE_BYTES_MOST >> 20);
+    else
+        xml_parse(&reader, text, bytes);
+    XML_ParserFree(reader.parser);
+    free(text);
+    fclose(file);
+    return xml->status;
 }
 
 void weiri_xml_free(weiri_xml *xml)
 {
-    free(xml->attributes);
+    for (int i = 0; i < xml->nelements; i++)
+        free(xml->elements[i].words);
     free(xml->elements);
-    free(xml->text);
     *xml = (weiri_xml){0};
 }
 
-const char *weiri_xml_value(const weiri_xml *xml, int element, const char *name)
+int weiri_xml_is(const weiri_xml_element *element, const char *name)
 {
-    const weiri_xml_element *of = &xml->elements[element];
-    for (int i = of->attributes; i < of->attributes + of->nattributes; i++)
-        if (strcmp(xml->attributes[i].name, name) == 0)
-            return xml->attributes[i].value;
+    return strcmp(element->words[0], name) == 0;
+}
+
+const char *weiri_xml_value(const weiri_xml_element *element, const char *name)
+{
+    for (const char **word = element ? element->words + 1 : NULL; word && *word; word += 2)
+        if (strcmp(word[0], name) == 0)
+            return word[1];
     return NULL;
 }
 
-int weiri_xml_find(const weiri_xml *xml, int element, const char *name)
+long weiri_xml_number(const weiri_xml_element *element, const char *name, long low, long high,
+                      long fallback)
 {
-    while (element >= 0 && strcmp(xml->elements[element].name, name) != 0)
-        element = xml->elements[element].next;
+    const char *text = weiri_xml_value(element, name);
+    char *end = NULL;
+    if ((!text || !*text) && fallback >= low && fallback <= high)
+        return fallback;
+    errno = 0;
+    const long number = text ? strtol(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10) : 0;
+    if (!text || errno || end == text || *end || number < low || number > high) {
+        weiri_xml_refuse(element, "<%.20s %s=\"%.40s\">: expected a number from %ld to %ld",
+                         element->words[0], name, text ? text : "", low, high);
+        return low;
+    }
+    return number;
+}
+
+const weiri_xml_element *weiri_xml_find(const weiri_xml_element *element, const char *name)
+{
+    while (element && !weiri_xml_is(element, name))
+        element = element->next;
     return element;
+}
+
+const weiri_xml_element *weiri_xml_child(const weiri_xml_element *element, const char *name)
+{
+    return weiri_xml_find(element ? element->child : NULL, name);
 }

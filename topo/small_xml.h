@@ -1,6 +1,7 @@
 /*
- * Elements and attributes of a small XML file with the line of each element, for messages; text
- * between elements is skipped. Internal to this folder.
+ * The elements of a small XML file, read by Expat, with the line of each for messages; text between
+ * elements is skipped. The first refusal stays: readers of values go on with other values, and look
+ * at the status once. Internal to this folder.
  */
 #ifndef TOPO_SMALL_XML_H
 #define TOPO_SMALL_XML_H
@@ -8,33 +9,38 @@
 #include <weir/weir.h>
 
 typedef struct weiri_xml_element {
-    const char *name;
+    struct weiri_xml *of;
+    const char **words; /* the name; then names and values of attributes; NULL */
     int line;
-    int parent, child, next; /* indices: the first child, the next sibling; -1: none */
-    int attributes, nattributes;
+    struct weiri_xml_element *parent, *child, *next; /* the first child, the next sibling */
 } weiri_xml_element;
 
 typedef struct weiri_xml {
-    const char *path; /* borrowed */
-    char *text;
-    struct weiri_xml_attribute {
-        const char *name, *value;
-    } * attributes;
-    weiri_xml_element *elements; /* [0] is the root */
-    int nelements, nattributes;
+    const char *path;            /* borrowed */
+    weiri_xml_element *elements; /* in the order of the file; [0] is the root */
+    int nelements;
+    weir_status status; /* of the first refusal */
 } weiri_xml;
 
-/* Reads a file, whose path must live as long as xml. WEIR_ERR_INVALID: the file cannot be read, is
- * not well-formed, or has more than 16384 elements; the message has path and line. */
+/* Reads a file, whose path must live as long as xml, which must not move. The caller frees it, even
+ * after an error. WEIR_ERR_INVALID: the file cannot be read, is not well-formed, declares entities
+ * or other markup, or has more than 16384 elements; the message has path and line. */
 weir_status weiri_xml_read(const char *path, weiri_xml *xml);
-/* Keeps an error of a line, with the path; control characters of the file are escaped. Returns
- * WEIR_ERR_INVALID. */
-weir_status weiri_xml_refuse(const weiri_xml *xml, int line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Keeps an error of an element's line, with the path, unless an earlier one is kept; control
+ * characters of the file are escaped. Returns WEIR_ERR_INVALID. */
+weir_status weiri_xml_refuse(const weiri_xml_element *element, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void weiri_xml_free(weiri_xml *xml);
-/* The value of an attribute; NULL if the element has none of this name. */
-const char *weiri_xml_value(const weiri_xml *xml, int element, const char *name);
-/* The first element of this name at or after element among its siblings; -1: none. */
-int weiri_xml_find(const weiri_xml *xml, int element, const char *name);
+int weiri_xml_is(const weiri_xml_element *element, const char *name);
+/* The value of an attribute; NULL if the element is NULL or has none of this name. */
+const char *weiri_xml_value(const weiri_xml_element *element, const char *name);
+/* A whole number, decimal or with 0x hexadecimal; fallback if there is none of this name, which is
+ * refused if fallback is outside of low to high, as are other values. */
+long weiri_xml_number(const weiri_xml_element *element, const char *name, long low, long high,
+                      long fallback);
+/* The first element of this name at or after element among its siblings; NULL: none. */
+const weiri_xml_element *weiri_xml_find(const weiri_xml_element *element, const char *name);
+/* The first child of this name; NULL: none. */
+const weiri_xml_element *weiri_xml_child(const weiri_xml_element *element, const char *name);
 
 #endif

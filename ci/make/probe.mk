@@ -13,6 +13,7 @@ MPIRUN ?= mpirun
 ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 HAVE_MPI := $(call have,$(MPICC))
 HAVE_HWLOC := $(call pkg,hwloc)
+HAVE_EXPAT := $(call pkg,expat)
 HAVE_VERBS := $(call header,infiniband/verbs.h)
 HAVE_CMOCKA := $(call pkg,cmocka)
 HAVE_GSL := $(call pkg,gsl)
@@ -24,6 +25,8 @@ HAVE_GNUPLOT := $(call have,gnuplot)
 HAVE_CXX := $(call have,$(CXX))
 HAVE_PYTHON := $(call have,python3)
 HAVE_SIMGRID := $(and $(HAVE_CXX),$(call header,simgrid/engine.h))
+# The folder topo/ needs both.
+HAVE_TOPO := $(and $(HAVE_HWLOC),$(HAVE_EXPAT))
 # weir-compare, weir-report and weir-check read results with these.
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 
@@ -85,7 +88,7 @@ endif
 missing = $(if $(1),,@printf '  %-7s %s\n' WITHOUT '$(2): $(3)')
 left-out:
 	$(call missing,$(HAVE_MPI),tests of programs that are compiled for MPI,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
-	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
+	$(call missing,$(HAVE_TOPO),weir-topo and the benchmarks,no hwloc or no expat; apt-get install libhwloc-dev libexpat1-dev pkg-config)
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
 	$(call missing,$(HAVE_RESULTS),weir-compare$(COMMA) weir-report and weir-check,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
@@ -102,5 +105,5 @@ GPU_WHY = $(if $(NVCC),turned off by CUDA=$(CUDA); run make CUDA=1 to include it
 
 config: left-out ## what was found on this machine and what is left out
 	@VERSION='$(VERSION)' BUILD='$(BUILD)' O='$(O)' BIN='$(BIN)' CC='$(CC)' \
-		MPICC='$(MPICC)' MPIRUN='$(MPIRUN)' HWLOC='$(HAVE_HWLOC)' VERBS='$(HAVE_VERBS)' \
+		MPICC='$(MPICC)' MPIRUN='$(MPIRUN)' HWLOC='$(HAVE_HWLOC)' EXPAT='$(HAVE_EXPAT)' VERBS='$(HAVE_VERBS)' \
 		CMOCKA='$(HAVE_CMOCKA)' GSL='$(HAVE_GSL)' JANSSON='$(HAVE_JANSSON)' SQLITE='$(HAVE_SQLITE)' ZLIB='$(HAVE_ZLIB)' PROTOBUF='$(HAVE_PROTOBUF)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config

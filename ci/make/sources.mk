@@ -28,8 +28,8 @@ LIB_SRC := $(filter-out $(OTHER_SIDE) \
 NCCL_SRC := $(filter-out $(OTHER_SIDE),$(call sources,$(NCCL_DIRS)))
 NCCL_GPU_SRC := $(call gpu_sources,$(NCCL_DIRS))
 KIT_SRC := $(call sources,$(KIT_DIRS))
-TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_DIRS))))
-TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
+TOPO_SRC := $(if $(HAVE_TOPO),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_DIRS))))
+TOPO_GPU_SRC := $(if $(HAVE_TOPO),$(call gpu_sources,$(TOPO_DIRS)))
 VERIFY_SRC := $(call sources,verify)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
 # NCCL's tuner plug-in, which contains nothing of weir's libraries.
@@ -41,7 +41,7 @@ BENCH_GPU_SRC := $(call gpu_sources,$(BENCH_DIRS))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out %/sqlite$(if $(HAVE_SQLITE),_missing).c,$(call sources,$(RESULTS_DIRS))))
 # weir-check runs the benchmarks as programs, and reads their results.
-HEALTH_SRC := $(if $(and $(HAVE_RESULTS),$(HAVE_HWLOC)),$(filter-out $(OTHER_SIDE),$(call sources,$(HEALTH_DIRS))))
+HEALTH_SRC := $(if $(and $(HAVE_RESULTS),$(HAVE_TOPO)),$(filter-out $(OTHER_SIDE),$(call sources,$(HEALTH_DIRS))))
 
 # Sources that a build with CUDA compiles with CUDA's headers and WEIR_HAVE_CUDA. Their objects
 # have a separate folder, so that builds with and without CUDA share all other objects, and keep
@@ -77,8 +77,8 @@ ALL_OBJ = $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(H
 	verify/tests/perf/port_mesh.c verify/tests/sim/sim.c $(wildcard verify/tests/sim/host/*.c) \
 	topo/cli/weir_topo.c) $(GPU_OBJ)
 
-BENCHES := $(if $(HAVE_HWLOC),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
-TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
+BENCHES := $(if $(HAVE_TOPO),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
+TOOLS := $(if $(HAVE_TOPO),$(BIN)/weir-topo)
 READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
 TOOLS += $(READERS) $(BIN)/weir-plan $(if $(HEALTH_SRC),$(BIN)/weir-check)
 

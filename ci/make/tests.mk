@@ -54,7 +54,7 @@ SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
 SIM := $(if $(HAVE_SIMGRID),$(O)/tests/sim)
 SIM_OBJ := $(call obj,verify/tests/sim/sim.c)
 # The simulation of collectives within a machine has its own objects of the host algorithms.
-HOST_SIM := $(if $(HAVE_HWLOC),$(O)/tests/host_sim)
+HOST_SIM := $(if $(HAVE_TOPO),$(O)/tests/host_sim)
 HOST_SIM_DIR := verify/tests/sim/host
 HOST_SIM_OBJ := $(call obj,$(wildcard $(HOST_SIM_DIR)/*.c))
 HOOKED_SRC := $(wildcard lib/coll/host/*.c) lib/coll/coll.c lib/coll/peer_buffers.c
@@ -97,7 +97,7 @@ $(SUPPORT)/old_gpu_standin.o: EXTRA_CFLAGS = $(CUDA_CFLAGS)
 $(O)/tests/soak: $(SOAK_OBJ) $(BENCH_PARTS)
 $(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_PARTS)
 $(STANDINS) $(OLD_GPU) $(SOAKS):
-	$(call link,$(LINK_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(TOPO_LIBS))
 
 $(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu/gpu_ports.o) $(O)/libweir.a
 	$(call link,$(CC))
@@ -105,7 +105,7 @@ $(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu/gpu_ports.o) $(
 # Each test program needs the object of its source, from whichever folder.
 $(foreach file,$(TEST_SRC) $(BY_HAND_SRC),$(eval $(O)/tests/$(basename $(notdir $(file))): $(call obj,$(file))))
 $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DOUBLE_SRC)) $(O)/programs.a $(O)/libweir.a
-	$(call link,$(LINK_CC),$(TEST_LIBS) $(HWLOC_LIBS) -lcmocka)
+	$(call link,$(LINK_CC),$(TEST_LIBS) $(TOPO_LIBS) -lcmocka)
 
 # Without a sanitizer, so that any program can load it.
 $(XPMEM_STANDIN): verify/tests/support/xpmem_standin.c verify/tests/support/xpmem_standin.h ci/make/tests.mk
@@ -122,7 +122,7 @@ $(O)/obj/verify/tests/sim/sim_net.o: verify/tests/sim/sim_net.cc verify/tests/si
 
 # The hooked objects come before the library, whose objects of the same sources are then not needed.
 $(HOST_SIM): $(HOST_SIM_OBJ) $(HOOKED_OBJ) $(TOPO_OBJ) $(O)/programs.a $(O)/libweir.a
-	$(call link,$(CC),$(HWLOC_LIBS))
+	$(call link,$(CC),$(TOPO_LIBS))
 $(HOOKED_OBJ): $(O)/hooked/%.o: %.c $(HOST_SIM_DIR)/hooks.h $(RULES) $(O)/flags.id
 	$(call compile,CC,$(CC) $(WEIR_CFLAGS) -include $(HOST_SIM_DIR)/hooks.h)
 
@@ -136,7 +136,7 @@ $(O)/tests/test_failing_calls $(FAILING_PROGRAMS): WEIR_LDFLAGS += $(addprefix -
 # The same of programs.
 FAILING_OBJ += $(call obj,verify/tests/support/failing_program.c)
 $(O)/tests/failing/bench_%: $(O)/obj/bench/bench_%.o $(FAILING_OBJ) $(BENCH_PARTS)
-	$(call link,$(LINK_CC),$(BENCH_LIBS) $(HWLOC_LIBS))
+	$(call link,$(LINK_CC),$(BENCH_LIBS) $(TOPO_LIBS))
 $(O)/tests/failing/weir-plan: $(call obj,$(PLAN_MAIN)) $(FAILING_OBJ) $(O)/programs.a $(O)/libweir.a
 	$(call link,$(CC))
 $(O)/tests/failing/weir-%: $(O)/obj/results/cli/weir_%.o $(FAILING_OBJ) $(RESULTS_OBJ) $(O)/programs.a $(O)/libweir.a

@@ -7,7 +7,7 @@ set -u
 sim=build/tests/host_sim
 machines=topo/machines
 if [ ! -x $sim ]; then
-    echo "1..0 # SKIP build/tests/host_sim is not built: no hwloc; apt-get install libhwloc-dev"
+    echo "1..0 # SKIP build/tests/host_sim is not built: no hwloc or no expat; apt-get install libhwloc-dev libexpat1-dev"
     exit 0
 fi
 

@@ -19,12 +19,15 @@ for target in all run test lint config install plot clean; do
     check "make help lists $target" says "make $target +[a-zA-Z]"
 done
 check "make config ends with 0" ends_with 0 make config
-for probe in compiler MPI hwloc cmocka GSL gnuplot verbs nvcc processor; do
+for probe in compiler MPI hwloc expat cmocka GSL gnuplot verbs nvcc processor; do
     check "make config shows $probe" says "^  $probe +[^ ]"
 done
 check "make config without MPI ends with 0" ends_with 0 make config MPICC=absent MPIRUN=absent
 check "make config without MPI names what is left out and the missing package" \
     says "WITHOUT tests of programs that are compiled for MPI: .*libopenmpi-dev"
+check "make config without Expat ends with 0" ends_with 0 make config HAVE_EXPAT=
+check "make config without Expat names what is left out and the missing package" \
+    says "WITHOUT weir-topo and the benchmarks: no hwloc or no expat; .*libexpat1-dev"
 probe_headers() {
     echo 'probe: ; @echo "[$(call header,weir_absent.h)] [$(call header,stdio.h)]"' >"$scratch/probe.mk"
     [ "$(make -s -f Makefile -f "$scratch/probe.mk" probe)" = "[] [yes]" ]
@@ -261,7 +264,7 @@ complete=yes
 for name in cc g++ make pkg-config mpicc mpirun gnuplot protoc-c codespell clang-format-14; do
     command -v $name >/dev/null || complete=$name
 done
-if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; then
+if [ $complete = yes ] && pkg-config --exists hwloc expat cmocka gsl jansson sqlite3; then
     fake_path
     check "deps: ends with 0 if nothing is missing" ends_with 0 deps
     check "deps: prints nothing if nothing is missing" silent
@@ -273,7 +276,7 @@ if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; 
     check "deps: updates the package lists" apt_got '(^| )update$'
     check "deps: calls apt-get install for the missing package" apt_got 'install .*gnuplot-nox'
     check "deps: installs no package that is present" \
-        eval '! apt_got "openmpi|cmocka|hwloc|gsl|jansson|sqlite|gcc"'
+        eval '! apt_got "openmpi|cmocka|hwloc|expat|gsl|jansson|sqlite|gcc"'
     check "deps: a second call ends with 0" ends_with 0 deps
     check "deps: a second call prints nothing" silent
 

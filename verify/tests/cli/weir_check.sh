@@ -8,7 +8,7 @@ says() { grep -qE -- "$1" "$out"; }
 last() { [ "$(tail -n 1 "$out")" = "$1" ]; }
 
 if [ ! -x ./weir-check ]; then
-    skip "weir-check" "not built: no hwloc, gsl or jansson"
+    skip "weir-check" "not built: no hwloc, expat, gsl or jansson"
     tap_done
 fi
 

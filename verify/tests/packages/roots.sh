@@ -48,7 +48,7 @@ starts_fast() {
 }
 state_size() { echo "# note: $(stat -c '%n: %s bytes' "$1" | sed 's,.*/,,')"; }
 # The programs under a folder of the root need no MPI, and only the libraries of the C library if $2 is set.
-needs_no_mpi() { ! objdump -p "$root/$1"/bench_allreduce "$root/$1"/weir-check 2>/dev/null | grep NEEDED | grep -E "mpi${2:+|hwloc|gsl|jansson|sqlite|libz}"; }
+needs_no_mpi() { ! objdump -p "$root/$1"/bench_allreduce "$root/$1"/weir-check 2>/dev/null | grep NEEDED | grep -E "mpi${2:+|hwloc|expat|gsl|jansson|sqlite|libz}"; }
 
 test_deb() {
     local file

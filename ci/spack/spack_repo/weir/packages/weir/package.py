@@ -30,6 +30,7 @@ class Weir(MakefilePackage, CudaPackage):
     depends_on("gmake", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("python@3.9:", type="build")
+    depends_on("expat")
     depends_on("hwloc@2:")
     depends_on("jansson")
     depends_on("protobuf-c")
