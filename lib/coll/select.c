@@ -21,10 +21,11 @@
  * slots (coll.h), and "own-numa", for ranks on several NUMA nodes.
  *
  * Between nodes the built-in rows were measured on up to MEASURED_NODES nodes. For more, and
- * without rows in the file, a cost model selects (coll/internode/cost.h), with the values of the
- * transport or those of a line of the file: the word cost, the latency of a message and the time
- * for which it occupies a rank in microseconds, the bandwidth of a rank in GB/s, and for a node the
- * latency of a phase in microseconds and the bandwidth of memory in GB/s:
+ * without rows in the file, a cost model selects (coll/internode/cost.h) in all collectives but
+ * alltoallv and sendrecv, with the values of the transport or those of a line of the file: the word
+ * cost, the latency of a message and the time for which it occupies a rank in microseconds, the
+ * bandwidth of a rank in GB/s, and for a node the latency of a phase in microseconds and the
+ * bandwidth of memory in GB/s:
  *
  *   cost  30  15  1.0  8  4.0
  *
