@@ -5,7 +5,7 @@ set -u
 . verify/tests/support/tap.sh
 
 # ---------------------------------------------------------------- the tree
-for name in spelling words links commands dependencies circles figures; do
+for name in spelling words links commands dependencies circles figures version; do
     check "the tree passes: $name" ends_with 0 ci/lint-text $name
 done
 check "the tree passes: public headers as C99, C11 and C++11" ends_with 0 ci/lint headers
@@ -231,6 +231,36 @@ figures_tree
 sed -i '0,/end of figures/s///' "$page"
 check "figures: a table without an end is found" \
     eval 'ends_with 1 ci/figures --check -C "$tree" && grep -q "README.md:3: figures: no .<!-- end of figures -->. follows" "$out"'
+
+# The version, with its newest section, in a small tree. $1: lines of that section.
+version_tree() {
+    plant_tree
+    mkdir -p "$tree/docs/user" "$tree/ci/spack"
+    printf '#define WEIR_VERSION_%s\n' 'MAJOR 1' 'MINOR 2' 'PATCH 3' >>"$tree/lib/include/weir/weir.h"
+    echo '#define WEIR_VERSION "1.2.3"' >>"$tree/lib/include/weir/weir.h"
+    { printf '# Changelog\n\n## Unreleased\n\n## 1.2.3\n' && yes -- '- A line.' | head -n $(($1 - 1)) && printf '\n## 1.2.2\n'; } >"$tree/CHANGELOG.md"
+    printf 'weir 1.2.3, `weir-1.2.3-linux.tar.xz`, tag `v1.2.3`; NCCL 2.32.3\n' >>"$tree/README.md"
+    printf '    version("1.2.3", tag="v1.2.3")\n' >"$tree/ci/spack/package.py"
+    printf 'weir 0.1.0\n' >"$tree/old.csv" && mkdir -p "$tree/results/record" && mv "$tree/old.csv" "$tree/results/record"
+}
+# $1: the file of the finding; $2: what it says; $3: sed's edit of that file.
+finds_version() {
+    version_tree 30
+    sed -i "$3" "$tree/$1" && ends_with 1 ci/lint-text -C "$tree" version && grep -qE "^$1:[0-9]+: .*$2" "$out" &&
+        [ "$(grep -cvE '^lint: ' "$out")" = 1 ]
+}
+version_tree 30
+check "version: a tree with one version passes" ends_with 0 ci/lint-text -C "$tree" version
+check "version: numbers that are not those of the text" \
+    finds_version lib/include/weir/weir.h 'is 1.2.3, but its three numbers are 1.2.4' 's/PATCH 3/PATCH 4/'
+check "version: a package of another version in a document" finds_version README.md 'names weir 1.2.2' 's/weir-1.2.3/weir-1.2.2/'
+check "version: another tag in a document" finds_version README.md 'names weir 1.3.0' 's/v1.2.3/v1.3.0/'
+check "version: another version in Spack's recipe" finds_version ci/spack/package.py 'names weir 1.2.2' 's/("1.2.3/("1.2.2/'
+check "version: another tag in Spack's recipe" finds_version ci/spack/package.py 'names weir 1.2.2' 's/v1.2.3/v1.2.2/'
+check "version: a program that repeats it" finds_version bench/bench_allreduce.c 'repeats the version' '1i const char *version = "1.2.3";'
+check "version: a changelog without its section" finds_version CHANGELOG.md 'not that of 1.2.3' 's/^## 1.2.3/## 1.2.1/'
+version_tree 31
+check "version: a section of 31 lines" eval 'ends_with 1 ci/lint-text -C "$tree" version && grep -q "^CHANGELOG.md:5: .*has 31 lines" "$out"'
 
 if command -v hadolint >/dev/null; then
     plant_tree
