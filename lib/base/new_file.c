@@ -49,7 +49,7 @@ static int new_file_open_nameless(const char *path)
     if (length >= (int)sizeof folder || access("/proc/self/fd", X_OK) != 0)
         return -1;
     snprintf(folder, sizeof folder, "%.*s", length, slash ? path : ".");
-    return open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    return open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0664);
 }
 
 static int new_file_open_named(weiri_new_file *made, const char *path)
@@ -58,7 +58,7 @@ static int new_file_open_named(weiri_new_file *made, const char *path)
     for (int try = 0; fd < 0 && try < TRIES; try++) {
         if (new_file_choose_name(made, path) != 0)
             return -1;
-        fd = open(made->temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+        fd = open(made->temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0664);
         if (fd < 0 && errno != EEXIST)
             break;
     }

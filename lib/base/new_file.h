@@ -18,7 +18,8 @@ typedef struct weiri_new_file {
 /* Makes a private folder NAME-XXXXXX, with random letters, in TMPDIR, or in /tmp if TMPDIR is not
  * set or cannot be used. Returns 0, or -1 with errno. */
 int weiri_temporary_folder(char *path, size_t bytes, const char *name);
-/* Makes a file that is to replace path. Returns its stream, or NULL with errno. */
+/* Makes a file that is to replace path; others may not write it, whatever the umask. Returns its
+ * stream, or NULL with errno. */
 FILE *weiri_new_file_open(weiri_new_file *made, const char *path);
 /* Replaces path by the file, whose stream is open and flushed. Returns 0, or -1 with errno. */
 int weiri_new_file_place(weiri_new_file *made, const char *path);

@@ -108,7 +108,7 @@ static void tail_begin(void)
 
 static int tail_open(void)
 {
-    const int fd = open(file.tail_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int fd = open(file.tail_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0664);
     int error = fd < 0 ? errno : posix_fallocate(fd, 0, TAIL_BYTES);
     void *map = MAP_FAILED;
     if (!error)
@@ -183,7 +183,7 @@ static void file_begin(int rank)
     char path[PATH_MAX], what[PATH_MAX + 64], line[LINE_BYTES];
     file_path(rank, path, sizeof path);
     snprintf(file.tail_path, sizeof file.tail_path, "%s.tail", path);
-    file.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    file.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0664);
     clock_gettime(CLOCK_REALTIME, &file.begin);
     file.begin_ns = weir_clock_ns();
     const int bytes = snprintf(line, sizeof line, "# weir recording 1\nbegin %lld.%09ld\n",

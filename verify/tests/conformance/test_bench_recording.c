@@ -242,14 +242,19 @@ static int call_until_killed(weir_boot *boot, void *argument)
 TEST(a_killed_job_leaves_its_calls)
 {
     set_up();
+    const mode_t before = umask(0); /* others may not write the files all the same */
     weir_boot_fork_run(2, call_until_killed, NULL, 60000, NULL);
+    umask(before);
+    char command[200];
+    snprintf(command, sizeof command, "ls %s/1.txt.tail && ! find %s -type f -perm -o=w | grep .",
+             folder, folder);
+    assert_int_equal(system(command), 0);
     replay_trace *trace = read_folder();
     assert_int_equal(trace->ranks[0].count, MANY);
     assert_int_equal(trace->ranks[1].count, MANY);
     assert_non_null(strstr(trace->notes[0].text, "ends here"));
     replay_trace_free(trace);
     /* Killed after the newest lines went to the file, before NAME.tail began again. */
-    char command[200];
     snprintf(command, sizeof command,
              "cd %s && for f in 0.txt 1.txt; do tr -d '\\0' <$f.tail | tail -n +3 >>$f; done",
              folder);

@@ -631,7 +631,12 @@ static void replace_file(void)
     char folder[] = "/tmp/weir-programs-XXXXXX", path[64], text[64] = "";
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/file", folder);
+    struct stat what;
+    const mode_t before = umask(0);
     assert_int_equal(weiri_write_file(path, form_text, "before"), 0);
+    umask(before);
+    assert_int_equal(stat(path, &what), 0);
+    assert_int_equal(what.st_mode & 0777, 0664); /* others may not write it */
     chmod(path, 0640);
     const pid_t child = fork();
     int status = -1;
@@ -644,7 +649,6 @@ static void replace_file(void)
     fclose(file);
     assert_string_equal(text, "before");
     assert_int_equal(weiri_write_file(path, form_text, "after"), 0);
-    struct stat what;
     assert_int_equal(stat(path, &what), 0);
     assert_int_equal(what.st_mode & 0777, 0640);
     assert_int_equal(what.st_size, 5);
