@@ -5,7 +5,7 @@ compiler with Python's headers. The module uses CPython's stable ABI, and the pa
 wheel serves every Python from 3.9 on: its tag is py3-none-PLATFORM. Environment variables:
 
     WEIR_LIBRARIES   a folder with libraries that are already built, as an absolute path; make is not run. Where it has
-                     the program weir-bench, the wheel has the benchmarks
+                     the program weir-bench, the wheel has the benchmarks, and their plug-in for NCCL's tuner
     WEIR_MAKE_FLAGS  arguments of make (default: -jN; CUDA=0 omits the GPU kernels)
 """
 import os
@@ -30,6 +30,8 @@ LIBRARIES = ["libweir.so", "libweir_nccl.so"]
 # All benchmarks and weir-check are one program, which goes to the folder of Python's programs: it starts without
 # Python. A wheel has no links, so the programs' own names are scripts.
 PROGRAM = "weir-bench"
+# In lib/weir of the environment, where the benchmarks look for it.
+TUNER = "libnccl-tuner-weir.so"
 SCRIPT = """#!/bin/sh
 exec "${0%/*}/weir-bench" NAME "$@"
 """
@@ -70,7 +72,8 @@ class Build(build_py):
         for name in LIBRARIES:
             shutil.copy(os.path.realpath(os.path.join(folder, name)), os.path.join(package, "lib", name))
         if os.path.exists(os.path.join(folder, PROGRAM)):
-            self.distribution.data_files = [("bin", self.programs(os.path.join(folder, PROGRAM)))]
+            self.distribution.data_files = [("bin", self.programs(os.path.join(folder, PROGRAM))),
+                                            ("lib/weir", [os.path.join(folder, TUNER)])]
         subprocess.run([sys.executable, os.path.join(HERE, "generate.py"), INCLUDE,
                         os.path.join(package, "_declarations.py")], check=True)
 

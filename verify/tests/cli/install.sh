@@ -72,6 +72,26 @@ cp -r ci/debian "$scratch/debian" && sed -i '/nightly/d' "$scratch/debian/weir.i
 check "a file without a Debian package is found" \
     eval 'without_package "$scratch/debian" | grep -qx usr/share/weir/nightly/nightly.sbatch'
 
+# ------------------------------------------------------- the lists of recipes
+# The libraries that ci/make/probe.mk asks pkg-config for and that a recipe does not name. $1: the file; $2: a pattern in
+# which NAME is the library, without "lib" in front and digits at the end.
+recipe_lacks() {
+    local name
+    for name in $(sed -n 's/.*(call pkg,\(.*[^)]\)))*$/\1/p' ci/make/probe.mk); do
+        name=$(sed 's/^lib//; s/[0-9]*$//' <<<"$name")
+        [ "$name" = cmocka ] || grep -qE -- "${2//NAME/$name}" "$1" || echo "$name"
+    done
+}
+debian='^ +libNAME[0-9]*-dev|^ +NAME1g-dev' spack='depends_on..NAME["@-]' container='[ b]NAME(-?[0-9]|1g)'
+check "Debian's packages are built with every library" test -z "$(recipe_lacks ci/debian/control "$debian")"
+check "Spack's recipe has every library" test -z "$(recipe_lacks ci/spack/spack_repo/weir/packages/weir/package.py "$spack")"
+check "the container has every library" test -z "$(recipe_lacks ci/Containerfile "$container")"
+sed 's/libprotobuf-c[^ ]*//; /protobuf-c"/d' ci/debian/control >"$scratch/control"
+sed '/zlib-api/d' ci/spack/spack_repo/weir/packages/weir/package.py >"$scratch/package.py"
+sed 's/libsqlite3-0//' ci/Containerfile >"$scratch/Containerfile"
+check "a library that a recipe lacks is found" test "$(recipe_lacks "$scratch/control" "$debian") $(recipe_lacks "$scratch/package.py" \
+    "$spack") $(recipe_lacks "$scratch/Containerfile" "$container")" = "protobuf-c zlib sqlite"
+
 # ----------------------------------------------------------------------- CMake
 cmake_project() { # LIST OF LINES
     rm -rf "$scratch/cmake"

@@ -113,6 +113,7 @@ test_wheel() {
     check "wheel: Python's checks pass" runs /venv/bin/python -m weir.check
     check "wheel: weir-bench measures" measures /venv/bin/weir-bench allreduce -g 2
     check "wheel: python -m weir.bench explains what it lacks" eval 'inside /venv/bin/python -m weir.bench allreduce >"$out" 2>"$err"; grep -q "pip install numpy" "$err"'
+    check "wheel: the plug-in for NCCL's tuner is where the benchmarks look for it" test -s "$root/venv/lib/weir/libnccl-tuner-weir.so"
     check "wheel: weir-check finds the benchmarks" eval 'inside /venv/bin/weir-check --level quick >"$out" 2>"$err"; [ $? -ne 3 ] && grep -qi allreduce "$out"'
     starts_fast "wheel: weir-bench" /venv/bin/weir-bench allreduce
     starts_fast "wheel: weir-check" /venv/bin/weir-check
