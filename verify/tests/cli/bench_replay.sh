@@ -77,10 +77,15 @@ check "--gaps computes between calls" eval 'ends_with 0 ./bench_replay "$job" -n
 # Rank 1 waits 0.3 s for rank 0, which waits for nobody: 150 ms in the mean of both.
 printf '%s\n' "comm world 0,1" "0.000 r"{0,1}" world barrier took=0.0001" "0.3001 r0 world allreduce f32 sum 100 took=0.0001" \
     "0.0001 r1 world allreduce f32 sum 100 took=0.0001" >"$scratch/late.txt"
-check "waits are means of all ranks, and no transfers" eval 'ends_with 0 ./bench_replay "$scratch/late.txt" -n 1 --gaps --csv "$scratch/late.csv" &&
+check "waits are means of all ranks, and no transfers" eval 'ends_with 0 ./bench_replay "$scratch/late.txt" -n 1 --gaps --csv "$scratch/late.csv" --timeline "$scratch/late.svg" &&
     sed -n "s/.*wait for each other \([0-9.]*\) us.*, transfers take \([0-9.]*\) us.*/\1 \2/p" "$out" |
         awk "{ us = \$1; moved = \$2 } END { exit !(us > 50000 && us < 1000000 && moved < us / 2) }"'
 check "exposed is what computation leaves" numbers_hold replay "$scratch/late.csv"
+cp "$scratch/late.svg" "$out"
+check "bars of the time line are as long as their calls" numbers_hold timeline "$scratch/late.csv"
+check "recorded bars begin at their times" eval 'span=$(sed -n "s/.*recorded: 0 to \([0-9.]*\) us.*/\1/p" "$out") &&
+    [ "$(sed -n "/recorded:/,/replayed/s/^<rect x=.\([0-9.]*\).*/\1/p" "$out" | tr "\n" " ")" = \
+        "$(awk -v span="$span" "BEGIN { for (i = split(\"100 0 300100 0\", at); i; i--) printf \"%.2f \", 70 + at[i] / span * 1120 }")" ]'
 sed 's/ took=.*//' "$job" >"$scratch/untimed.txt"
 check "--gaps needs durations" refuses "has no time or no duration" "$scratch/untimed.txt" --gaps
 check "--convert writes text" ends_with 0 ./bench_replay "$job" --convert "$scratch/a.txt"

@@ -3,7 +3,7 @@ would: the columns with each other, the table with the CSV, the lines below it w
 
     row_numbers.py KIND CSV OUTPUT [COLUMN=VALUE...]
 
-KIND: blocks, control (bench_barrier, bench_init), hours (--for), with (--with), replay, moe. Every row
+KIND: blocks, control (bench_barrier, bench_init), hours (--for), with (--with), replay, timeline (OUTPUT is the picture), moe. Every row
 must have each VALUE. Exit code 0, or 1 with what differs.
 """
 
@@ -195,6 +195,29 @@ def check_replay(rows, out):
         near("of the recorded time", part, name["replay_communication", who] / float(recorded), 0.01)
 
 
+def check_timeline(rows, out):
+    """out: the picture of a recording of one lane. Bars are as long as their times, in the row of their rank and the colour of the legend."""
+    span = float(re.search(r"recorded: 0 to ([\d.]+) us", out)[1])
+    scale = 1120 / span
+    legend = {name: fill for fill, name in re.findall(r'height="10" fill="(#\w+)"/><text [^>]*>(\w+)<', out)}
+    same("kinds of the legend", (len(legend), len(set(legend.values()))), (11, 11))
+    middles = [int(y) - 12 for y in re.findall(r'<text x="4" y="(\d+)">rank \d+<', out)]
+    bars = re.findall(r'<rect x="([\d.]+)" y="(\d+)" width="([\d.]+)" height="(\d+)" fill="(#\w+)"><title>(\w+), ([\d.]+) us', out)
+    panels = len(re.findall("bold", out))
+    n = int(rows[0]["nranks"])
+    same("rows of ranks", [b - a for a, b in zip(middles, middles[1:])], ([16] * (n - 1) + [52]) * (panels - 1) + [16] * (n - 1))
+    end = 0
+    for x, y, width, height, fill, name, us in bars:
+        same("colour", fill, legend[name])
+        same("height", height, "13")
+        same("row", int(y) in middles, True)
+        near("width", width, max(0.4, float(us) * scale), 0.01 + 0.06 * scale)
+        end = max(end, float(x) + float(us) * scale)
+    near("the last end", f"{end:.1f}", 1190.0, 0.2)
+    height = int(re.search(r'width="1200" height="(\d+)"', out)[1])
+    same("height", height, panels * (36 + 16 * n) + 30)
+
+
 def check_moe(rows, out):
     """Rows of a peer have the shapes and volumes of weir's rows of the same phase and size, and their own speeds."""
     weir = {(r["collective"], r["tokens"]): r for r in rows if r["contender"] == "weir"}
@@ -225,7 +248,7 @@ def main():
             column, _, word = value.partition("=")
             same(column, row[column], word)
     {"blocks": check_blocks, "control": check_control, "hours": check_hours, "with": check_with, "replay": check_replay,
-     "moe": check_moe}[kind](rows, out)
+     "timeline": check_timeline, "moe": check_moe}[kind](rows, out)
 
 
 main()
