@@ -1,7 +1,8 @@
 #!/bin/bash
 # Every place of the programs that allocates memory, opens a file or calls the system fails once: the
 # first time, and the second time. The program must go on as before, or end with a message that has the
-# cause, never by a signal, in silence, at a time limit, or with other output. Run from the repository's root.
+# cause, never by a signal, in silence, at a time limit, or with other output. Where no call fails, programs free
+# all their memory. Run from the repository's root.
 set -u
 . verify/tests/support/tap.sh
 programs=build/tests/failing
@@ -64,6 +65,19 @@ survives() {
     check "$name" [ $run -gt 5 -a ! -s "$scratch/wrong" ]
 }
 
+# frees NAME CODE PROGRAM ARGUMENTS...: a check that a run ends with the code and frees what it allocates.
+frees() {
+    check "$1, and free their memory" leaves_nothing "${@:2}"
+}
+leaves_nothing() { # CODE PROGRAM ARGUMENTS...
+    rm -f "$scratch/leaks"
+    FAILING_LEAKS=$scratch/leaks ends_with "$1" "$programs/$2" "${@:3}" || return 1
+    sort "$scratch/leaks" | uniq -c | while read -r number place; do
+        echo "# $number from $(addr2line -f -e "$programs/$2" "0x$place" | tr '\n' ' ')"
+    done
+    [ -e "$scratch/leaks" ] && [ ! -s "$scratch/leaks" ]
+}
+
 # A short run makes only the first call of every second place fail, of jobs of two ranks that of every fourth.
 most=1 alone=2 jobs=4
 if long_part "the second call of each place, half of the places, of jobs with ranks three of four"; then most=2 alone=1 jobs=1; fi
@@ -108,4 +122,35 @@ survives "a recording is replayed" timed bench_replay "$job" -n 1 --timeline "$s
 survives "a collective is measured" timed bench_allreduce -g 2 -b 8 -e 8 -n 1 -w 0 --csv "$scratch/RUN.csv" -J "$scratch/RUN.n.json"
 survives "splits are measured" timed bench_alltoallv -g 2 -b 64 -e 64 -n 1 -w 0 --dist zipf:1
 survives "experts are measured" timed bench_moe -g 2 --tokens 8 --hidden 64 --experts 4 --topk 2 -n 1 -w 0
+
+formats=verify/tests/formats
+one=(bench_allreduce --backend host -b 8 -e 8 -n 2 --quiet)
+# One rank in the program's own process, where -g forks.
+export RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29417
+echo 'allreduce 8 busbw >= 0.001 GB/s' >"$scratch/floors"
+frees "plans are checked" 0 weir-plan check "$scratch/ring.json"
+frees "plans are drawn" 0 weir-plan show --svg "$scratch/ring.json"
+frees "plans are shown" 0 weir-plan show "$scratch/ring.json"
+frees "plans are corrected" 0 weir-plan fix "$scratch/ring.json" -o "$scratch/fixed.json"
+frees "costs are estimated" 0 weir-plan cost "$scratch/ring.json"
+frees "plans are made" 0 weir-plan make allreduce_oneshot --ranks 4
+frees "what is no plan is refused" 2 weir-plan show "$formats/rccl-groups.json"
+for form in text markdown json ctrf junit prometheus; do
+    frees "results are compared as $form" 0 weir-compare "$scratch/a.csv" "$scratch/b.csv" --format $form
+done
+frees "what differs is refused" 3 weir-compare "$formats/nccl-two-nodes.log" "$formats/osu-full.txt"
+frees "floors are judged" 0 weir-compare --expect "$scratch/floors" "$scratch/a.csv"
+frees "a file that is not there is named" 3 weir-compare "$scratch/none" "$scratch/a.csv"
+for sample in several-tools.log rccl-groups.json nccl-torn.log rccl-columns-moved.csv; do
+    frees "rows of $sample are written" 0 weir-compare "$formats/$sample" --csv "$scratch/rows.csv"
+done
+frees "reports are written" 0 weir-report -o "$scratch/page.html" "$scratch/a.csv" "$formats/nccl-two-nodes.log"
+frees "algorithms are measured" 0 "${one[@]}" --algo all --csv "$scratch/one.csv" -J "$scratch/one.n.json"
+frees "cold buffers are measured" 0 "${one[@]}" --cold -o all -R 2
+frees "windows are measured" 0 "${one[@]}" --for 1s --csv "$scratch/hours.csv"
+frees "competing calls are measured" 0 "${one[@]}" --with 'allgather 64'
+frees "tables are tuned" 0 "${one[@]}" --tune "$scratch/tuned"
+frees "algorithms are listed" 0 bench_allreduce --list-algos
+frees "splits are measured" 0 bench_alltoallv --backend host -b 64 -e 64 -n 1 -w 0 --dist hot:1
+frees "experts are measured" 0 bench_moe --backend host --tokens 8 --hidden 64 --experts 4 --topk 2 -n 1 -w 0 --csv "$scratch/moe.csv"
 tap_done

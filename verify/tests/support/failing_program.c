@@ -2,7 +2,8 @@
  * Makes one call of a program fail; linked into programs with the wrappers of failing_calls.c, and
  * driven by the environment. With FAILING_LIST=FILE, a run writes each place that calls a function
  * of failing_calls.h: "FUNCTION OFFSET CALLS". With FAILING_AT="FUNCTION OFFSET NUMBER", that call
- * of the place fails, counted over all processes that the program forks.
+ * of the place fails, counted over all processes that the program forks. With FAILING_LEAKS=FILE, a
+ * run writes the places that allocated what is not freed when it ends.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/failing_calls.h"
@@ -67,9 +68,21 @@ __attribute__((constructor)) static void program_begin(void)
     failing_arm(&shared->plan);
 }
 
+/* Writes the places of the blocks that nobody has freed. */
+static void program_write_leaks(const char *path)
+{
+    FILE *file = fopen(path, "ae");
+    for (int i = 0; file && failing_block_site(i); i++)
+        fprintf(file, "%lx\n", (unsigned long)(uintptr_t)failing_block_site(i));
+    if (file)
+        fclose(file);
+}
+
 __attribute__((destructor)) static void program_end(void)
 {
     failing_disarm();
+    if (getenv("FAILING_LEAKS"))
+        program_write_leaks(getenv("FAILING_LEAKS"));
     FILE *file =
         shared->plan.seen && shared->first == getpid() ? fopen(getenv("FAILING_LIST"), "we") : NULL;
     for (int i = 0; file && i < PLACES; i++)
