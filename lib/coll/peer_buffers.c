@@ -1,7 +1,8 @@
 /*
  * Access to peers' buffers: exchange of descriptors, and copies and reductions from and to them.
- * Registered memory is mapped; unregistered memory is attached by XPMEM where the ranks have it,
- * else the kernel copies from it where a call lends it for that.
+ * Buffers in memory of weir_mem_alloc are mapped. Others, even after weir_mem_register, are
+ * attached by XPMEM if the ranks have it; if not, the kernel copies from a buffer that a call
+ * lends.
  *
  * That a buffer can be attached is its owner's statement, and every rank selects the algorithm by
  * it. Should a rank fail to attach such a buffer, it alone uses system calls for it.
