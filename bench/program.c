@@ -55,6 +55,12 @@ static void export_options(const bench_options *options)
 {
     if (options->invariant)
         setenv("WEIR_INVARIANT", "1", 1);
+    char blocks[16];
+    snprintf(blocks, sizeof blocks, "%d", options->max_blocks);
+    if (options->max_blocks)
+        setenv("WEIR_MAX_BLOCKS", blocks, 1);
+    if (options->max_blocks && options->npeers)
+        setenv("NCCL_MAX_CTAS", blocks, 1);
     if (options->transport != WEIR_TRANSPORT_AUTO)
         setenv("WEIR_TRANSPORT", weir_transport_name((weir_transport)options->transport), 1);
     setenv("WEIR_CHECK", "1", 0);

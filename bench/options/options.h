@@ -132,7 +132,8 @@ typedef struct bench_options {
     int graph, cpu_time, timestamps, rank_time, registration, memory_report, unalign_elements;
     int per_iteration, skip, cold, determinism, invariant, unproved, nthreads, ngpus, quiet,
         ignored;
-    int inject; /* bench_fault */
+    int max_blocks; /* of a collective's GPU kernel; 0: no limit */
+    int inject;     /* bench_fault */
     int inject_timed;
     int inject_slow;      /* percent by which weir's timed operations are made slower; 0: not */
     int inject_slow_rank; /* 1 + the only rank that is slowed down; 0: all are */

@@ -175,6 +175,11 @@ static const weiri_option rows[] = {
      .manifest = "determinism",
      .help = "repeat each call 10 times on the same data, and report whether the bits are equal "
              "in every repeat, on every rank and, of reductions, at every size"},
+    {0, "sms", "N", &weiri_option_int, AT(max_blocks), .high = 1 << 16, .initial = "0",
+     .flags = SAME | EXPLAINED, .manifest = "sms",
+     .help = "GPUs: most thread blocks of a collective's kernel, of weir (WEIR_MAX_BLOCKS) and of "
+             "NCCL (NCCL_MAX_CTAS); other kernels can use the remaining multiprocessors (default: "
+             "0, as many as each chooses)"},
     {0, "invariant", NULL, &weiri_option_flags, AT(invariant), .flags = SAME,
      .manifest = "invariant",
      .help = "reductions of weir have the same bits at every size, by every algorithm and in all "

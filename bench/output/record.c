@@ -1,6 +1,7 @@
 /* The columns, and how the benchmarks of collectives fill them: see record.h. */
 #include "bench/output/record.h"
 
+#include "base/env.h"
 #include "bench/options/environment.h"
 
 #include <assert.h>
@@ -102,6 +103,9 @@ void bench_record_put_conditions(bench_record *record, const bench_run *run, con
 {
     const bench_options *options = run->options;
     char settings[BENCH_SETTINGS_BYTES] = "";
+    const char *blocks = weiri_env(WEIRI_ENV_MAX_BLOCKS);
+    if (!peer && blocks && run->job->gpu)
+        snprintf(settings, sizeof settings, "WEIR_MAX_BLOCKS=%s", blocks);
     if (peer) {
         bench_environment_of_peers(settings, sizeof settings);
         const size_t used = strlen(settings);

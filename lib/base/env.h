@@ -18,6 +18,8 @@
     X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table") \
     X(INVARIANT, "WEIR_INVARIANT", "0",                                                            \
       "1: reductions have the same bits at every size, by every algorithm and in all memory")      \
+    X(MAX_BLOCKS, "WEIR_MAX_BLOCKS", "(the algorithm's)",                                          \
+      "the most thread blocks of a collective's GPU kernel")                                       \
     X(CHECK, "WEIR_CHECK", "0",                                                                    \
       "1: compare the ranks' calls, and name those that differ; in benchmarks the default is 1")   \
     X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "timeout of every wait, in milliseconds")            \

@@ -18,9 +18,32 @@
 #include "comm/monitor/recorder.h"
 #include "comm/same_build.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static weir_status comm_refuse_value(const char *name, int own, int rank, int other, int other_rank,
+                                     weiri_env_key variable)
+{
+    return weiri_fail(WEIR_ERR_MISMATCH,
+                      "%s differs: it is %d on rank %d and %d on rank %d; give all ranks the same "
+                      "configuration and %s",
+                      name, own, rank, other, other_rank, weiri_env_name(variable));
+}
+
+/* Compares what must be equal on all ranks. */
+static weir_status comm_compare_placements(const weiri_placement *placements, int rank, int other)
+{
+    const weiri_placement *mine = &placements[rank], *theirs = &placements[other];
+    if (theirs->invariant != mine->invariant)
+        return comm_refuse_value("invariant", mine->invariant, rank, theirs->invariant, other,
+                                 WEIRI_ENV_INVARIANT);
+    if (theirs->max_blocks != mine->max_blocks)
+        return comm_refuse_value("max_blocks", mine->max_blocks, rank, theirs->max_blocks, other,
+                                 WEIRI_ENV_MAX_BLOCKS);
+    return WEIR_OK;
+}
 
 /* Exchanges the ranks' placements. Collective. */
 static weir_status comm_find_placements(weir_boot *boot, const weir_comm_config *own,
@@ -34,6 +57,7 @@ static weir_status comm_find_placements(weir_boot *boot, const weir_comm_config 
                                          .pid = (int32_t)getpid(),
                                          .job_rank = weiri_recorder_job_rank(rank),
                                          .invariant = own->invariant,
+                                         .max_blocks = own->max_blocks,
                                          .monitor = *monitor};
     weiri_host_own_cores(rank, placements[rank].cores);
     weir_status status = weir_boot_allgather(boot, placements, sizeof *placements);
@@ -41,13 +65,7 @@ static weir_status comm_find_placements(weir_boot *boot, const weir_comm_config 
     for (int i = 0; i < nranks && status == WEIR_OK; i++)
         *is_one_node &= placements[i].host == placements[0].host;
     for (int i = 0; i < nranks && status == WEIR_OK; i++)
-        if (placements[i].invariant != own->invariant)
-            status =
-                weiri_fail(WEIR_ERR_MISMATCH,
-                           "invariant differs: it is %d on rank %d and %d on rank %d; give all "
-                           "ranks the same configuration and %s",
-                           own->invariant, rank, placements[i].invariant, i,
-                           weiri_env_name(WEIRI_ENV_INVARIANT));
+        status = comm_compare_placements(placements, rank, i);
     return status; /* the same on all ranks */
 }
 
@@ -88,13 +106,22 @@ static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
     return status;
 }
 
-static weir_status comm_read_invariant(weir_comm_config *own)
+/* Adds the environment's values to a configuration. */
+static weir_status comm_read_environment(weir_comm_config *own)
 {
-    long value = 0;
+    long invariant = 0, max_blocks = own->max_blocks;
     if (own->invariant < 0 || own->invariant > 1)
         return weiri_fail(WEIR_ERR_INVALID, "invariant is %d; expected 0 or 1", own->invariant);
-    const weir_status status = weiri_env_long(WEIRI_ENV_INVARIANT, 0, 1, 0, &value);
-    own->invariant |= (int)value;
+    if (own->max_blocks < 0)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "max_blocks is %d; expected 1 or more, or 0 for the "
+                          "algorithm's own number",
+                          own->max_blocks);
+    weir_status status = weiri_env_long(WEIRI_ENV_INVARIANT, 0, 1, 0, &invariant);
+    if (status == WEIR_OK && !own->max_blocks)
+        status = weiri_env_long(WEIRI_ENV_MAX_BLOCKS, 1, INT_MAX, 0, &max_blocks);
+    own->invariant |= (int)invariant;
+    own->max_blocks = (int)max_blocks;
     return status;
 }
 
@@ -114,7 +141,7 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
         return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
     weir_status status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
     if (status == WEIR_OK)
-        status = comm_read_invariant(&own);
+        status = comm_read_environment(&own);
     weiri_wait_guard guard = {create_has_ended, (void *)(uintptr_t)outer, own.timeout_ms};
     if (outer && outer->timeout_ms < guard.timeout_ms)
         guard.timeout_ms = outer->timeout_ms;

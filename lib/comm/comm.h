@@ -207,7 +207,8 @@ struct weir_comm {
     uint64_t job;          /* a random number, equal on all ranks */
     int forks;             /* of weiri_fork_count(): detects use in a forked child */
     int rank, nranks, nnodes, local_rank, local_nranks;
-    int invariant; /* weir_comm_config.invariant, or WEIR_INVARIANT */
+    int invariant;  /* weir_comm_config.invariant, or WEIR_INVARIANT */
+    int max_blocks; /* weir_comm_config.max_blocks, or WEIR_MAX_BLOCKS; 0: no limit */
 
     /* Backend and transports */
     weir_backend requested;               /* may be auto; gpu shows which one was chosen */

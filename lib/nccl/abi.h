@@ -77,6 +77,7 @@ enum {
 typedef struct weiri_nccl_settings {
     int blocking;
     int contexts, signals; /* of one-sided calls */
+    int max_blocks;        /* 0: no limit */
 } weiri_nccl_settings;
 
 typedef struct weiri_nccl_comm {

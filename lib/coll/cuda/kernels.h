@@ -17,6 +17,16 @@ typedef struct weiri_gpu_shape {
     int threads;
 } weiri_gpu_shape;
 
+/* The grid within two limits of its blocks, a communicator's and a call's; 0: no limit. */
+static inline weiri_gpu_shape weiri_gpu_limit(weiri_gpu_shape shape, int most, int most_of_call)
+{
+    if (most > 0 && shape.blocks > most)
+        shape.blocks = most;
+    if (most_of_call > 0 && shape.blocks > most_of_call)
+        shape.blocks = most_of_call;
+    return shape;
+}
+
 /* The host address of the kernel for a data type and number of ranks, for cudaLaunchKernel, whose
  * only argument is a weiri_gpu_args; NULL for an unknown type. Local. */
 typedef const void *(*weiri_gpu_kernel)(weir_dtype dtype, int nranks);

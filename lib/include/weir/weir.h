@@ -329,11 +329,14 @@ typedef struct weir_comm_config {
     int invariant;        /* 1: reductions have bits that depend only on the contributions and the
                              number of ranks (see the collectives); 0: WEIR_INVARIANT, else off.
                              Equal on all ranks */
+    int max_blocks;       /* cuda: the most thread blocks of a collective's kernel, so that other
+                             kernels keep the remaining multiprocessors; 0: WEIR_MAX_BLOCKS, else
+                             the algorithm's own number. Equal on all ranks */
 } weir_comm_config;
 
 #define WEIR_COMM_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(weir_comm_config), 0, 0, WEIR_BACKEND_AUTO, -1, 0                                   \
+        sizeof(weir_comm_config), 0, 0, WEIR_BACKEND_AUTO, -1, 0, 0                                \
     }
 
 /* Creates a communicator of all ranks of boot. Collective; all ranks get the same status. config
@@ -784,12 +787,14 @@ typedef struct weir_call {
     struct weir_executor *executor;       /* executes plans (weir/plan.h); else NULL */
     weir_mem *scratch; /* set by the library for the callbacks of custom algorithms: the
                           scratch memory of their collection */
+    int max_blocks;    /* CUDA backend: as weir_comm_config.max_blocks, for this call; the smaller
+                          one counts. Equal on all ranks */
 } weir_call;
 
 #define WEIR_CALL_INIT                                                                             \
     {                                                                                              \
         sizeof(weir_call), WEIR_COLL_ALLREDUCE, WEIR_INT8, WEIR_SUM, 0, -1, -1, NULL, NULL, 0, 0,  \
-            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL                             \
+            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, 0                          \
     }
 
 /* Executes a call, as every named function below does. Collective; blocking on the host backend,

@@ -17,6 +17,7 @@ enum { POLICIES_ALL = 3, CLUSTER_MOST = 8 };
 typedef struct call_options {
     const char *algo; /* static storage; NULL: automatic */
     cudaEvent_t event;
+    int max_blocks; /* 0: no limit but the communicator's */
 } call_options;
 
 static ncclResult_t options_refuse(const char *name, const char *member, int value,
@@ -119,6 +120,7 @@ static ncclResult_t options_resolve(const char *name, ncclComm_t handle, weir_co
     if (!comm)
         return weiri_nccl_refuse(result == ncclSuccess ? weiri_nccl_not_entered() : result);
     options->event = own.launchCompletionEvent;
+    options->max_blocks = own.maxCTAs == NCCL_CONFIG_UNDEF_INT ? 0 : own.maxCTAs;
     result = options_select(name, comm, collective, &own, options);
     if (result == ncclSuccess && options->event && (comm->device < 0 || comm->vendor))
         result = weiri_nccl_fail(
@@ -140,6 +142,7 @@ static ncclResult_t run_with_options(weiri_nccl_call *call, int op, int root,
     call->call.op = (weir_op)op;
     call->call.root = root;
     call->call.algo_name = options.algo;
+    call->call.max_blocks = options.max_blocks;
     call->event = options.event;
     return weiri_nccl_submit(call);
 }

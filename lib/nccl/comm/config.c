@@ -6,6 +6,7 @@
 
 #include "nccl/rma/rma.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -35,12 +36,15 @@ ncclResult_t weiri_nccl_read_config(const ncclConfig_t *config, const weiri_nccl
     if (config->magic != NCCL_CONFIG_MAGIC || config->size < offsetof(ncclConfig_t, blocking))
         return weiri_nccl_fail(ncclInvalidArgument,
                                "the configuration was not set to NCCL_CONFIG_INITIALIZER");
-    own.blocking = own.numRmaCtx = own.numRmaSig = NCCL_CONFIG_UNDEF_INT;
+    own.blocking = own.maxCTAs = own.numRmaCtx = own.numRmaSig = NCCL_CONFIG_UNDEF_INT;
     memcpy(&own, config, config->size < sizeof own ? config->size : sizeof own);
     settings->blocking = value_or(own.blocking, base->blocking);
     settings->contexts = value_or(own.numRmaCtx, base->contexts);
     settings->signals = value_or(own.numRmaSig, base->signals);
+    settings->max_blocks = value_or(own.maxCTAs, base->max_blocks);
     ncclResult_t result = config_check_member("blocking", settings->blocking, 0, 1);
+    if (result == ncclSuccess && own.maxCTAs != NCCL_CONFIG_UNDEF_INT)
+        result = config_check_member("maxCTAs", own.maxCTAs, 1, INT_MAX);
     if (result == ncclSuccess)
         result = config_check_member("numRmaCtx", settings->contexts, 0, WEIRI_RMA_INDICES_MAX);
     if (result == ncclSuccess)

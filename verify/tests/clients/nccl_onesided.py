@@ -274,7 +274,7 @@ def no_contexts(r):
     demand(sum_of(r, comm, 1) == r.nranks)
     lib.CommDestroy(comm)
     for bad in ({"numRmaCtx": -2}, {"numRmaSig": 0}, {"numRmaCtx": 64, "numRmaSig": 65},
-                {"blocking": 2}):
+                {"blocking": 2}, {"maxCTAs": 0}):
         try:
             open_comm(r, "none%s" % len(bad), **bad)
             demand(False, f"{bad}")
@@ -285,6 +285,11 @@ def no_contexts(r):
         demand(False, "they differ")
     except Failed as error:
         demand(error.result == USAGE and "numRmaSig" in error.text, error.text)
+    try:
+        open_comm(r, "blocks", maxCTAs=1 + r.rank)
+        demand(False, "maxCTAs differ")
+    except Failed as error:
+        demand("max_blocks differs" in error.text, error.text)
     comm = open_comm(r, "most", numRmaCtx=64, numRmaSig=64)
     lib.Signal(r.rank, 63, 63, 0, comm, None)
     wait(r, comm, (1, r.rank, 63, 63))

@@ -205,6 +205,7 @@ typedef struct refusal {
     size_t scratch_bytes;
     weir_status status;
     const char *says[2];
+    int max_blocks; /* of the rank with the invalid setting */
 } refusal;
 
 /* WEIR_TRANSPORT names what connects nodes: a job of several nodes must be able to split by node.
@@ -233,6 +234,7 @@ static int create_fails(weir_boot *boot, void *argument)
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
     config.backend = WEIR_BACKEND_HOST;
     config.scratch_bytes = here ? what->scratch_bytes : 0;
+    config.max_blocks = here ? what->max_blocks : 0;
     EXPECT(&failures, weir_comm_create(boot, &config, &comm) == what->status);
     for (int i = 0; i < 2; i++)
         EXPECT(&failures, boot_last_error_has(what->says[i]));
@@ -363,17 +365,26 @@ int main(void)
         COMM_TEST("memory of 8 ranks is what is stated", 8, memory_held),
         RANKS_TEST("200 communicators leave nothing", 3, many_rounds, NULL),
         CREATE_FAILS("an unknown transport is rejected", -1, "WEIR_TRANSPORT", "bogus", 0,
-                     WEIR_ERR_INVALID, {"WEIR_TRANSPORT=bogus", "expected auto, shm"}),
+                     WEIR_ERR_INVALID, {"WEIR_TRANSPORT=bogus", "expected auto, shm"}, 0),
         RANKS_TEST("a transport between nodes leaves shared memory inside one", 3,
                    keeps_shared_memory, NULL),
         CREATE_FAILS("different scratch_bytes are rejected", 1, NULL, NULL, 2 << 20,
-                     WEIR_ERR_MISMATCH, {"scratch_bytes differs", "2097152"}),
+                     WEIR_ERR_MISMATCH, {"scratch_bytes differs", "2097152"}, 0),
         CREATE_FAILS("the largest scratch_bytes is rejected", 0, NULL, NULL, SIZE_MAX,
-                     WEIR_ERR_NO_MEMORY, {"rank 0 failed", "scratch_bytes"}),
+                     WEIR_ERR_NO_MEMORY, {"rank 0 failed", "scratch_bytes"}, 0),
         CREATE_FAILS("too small a scratch_bytes is rejected", 1, NULL, NULL, 40 << 10,
-                     WEIR_ERR_INVALID, {"rank 1 failed", "3 ranks need at least"}),
+                     WEIR_ERR_INVALID, {"rank 1 failed", "3 ranks need at least"}, 0),
         CREATE_FAILS("an absurd scratch_bytes is rejected", -1, NULL, NULL, (size_t)1 << 50,
-                     WEIR_ERR_NO_MEMORY, {"rank 0 failed", "no room for"}),
+                     WEIR_ERR_NO_MEMORY, {"rank 0 failed", "no room for"}, 0),
+        CREATE_FAILS("a negative max_blocks is rejected", 2, NULL, NULL, 0, WEIR_ERR_INVALID,
+                     {"rank 2 failed", "max_blocks is -1"}, -1),
+        CREATE_FAILS("different max_blocks are rejected", 1, NULL, NULL, 0, WEIR_ERR_MISMATCH,
+                     {"max_blocks differs", "8"}, 8),
+        CREATE_FAILS("max_blocks of one rank's environment is rejected", 2, "WEIR_MAX_BLOCKS", "4",
+                     0, WEIR_ERR_MISMATCH, {"max_blocks differs", "WEIR_MAX_BLOCKS"}, 0),
+        CREATE_FAILS("no blocks at all are rejected", -1, "WEIR_MAX_BLOCKS", "0", 0,
+                     WEIR_ERR_INVALID, {"WEIR_MAX_BLOCKS=0: expected a number from 1", "from 1"},
+                     0),
         cmocka_unit_test(test_too_many_ranks),
         cmocka_unit_test(test_config_of_another_version),
         cmocka_unit_test(test_missing_arguments_are_refused),

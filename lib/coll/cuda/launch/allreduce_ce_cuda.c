@@ -83,6 +83,11 @@ static weir_status ce_send_chunk(const ce_plan *p, size_t k)
     return status;
 }
 
+static weiri_gpu_shape ce_limit(const weiri_engines *e, weiri_gpu_shape shape)
+{
+    return weiri_gpu_limit(shape, e->coll->comm->max_blocks, e->task->call->max_blocks);
+}
+
 /* Step 3, in the second stream. */
 static weir_status ce_reduce_chunk(const ce_plan *p, size_t k, int blocks)
 {
@@ -105,7 +110,7 @@ static weir_status ce_reduce_chunk(const ce_plan *p, size_t k, int blocks)
                                                : weiri_out_at(e->task, arrival_offset(p, from, k)));
     return weiri_cuda_launch(e->coll->comm, (weir_stream)weiri_engines_second_stream(e), "ce",
                              weiri_gpu_reduce_local_kernel(e->task->call->dtype),
-                             (weiri_gpu_shape){blocks, 512}, &args);
+                             ce_limit(e, (weiri_gpu_shape){blocks, 512}), &args);
 }
 
 /* In place: exchanges the first chunk and stores its result. */
@@ -122,10 +127,11 @@ static weir_status ce_push_first(const ce_plan *p)
     args.dtype = (int32_t)e->task->call->dtype;
     args.op = (int32_t)e->task->call->op;
     args.collective = WEIR_COLL_ALLREDUCE;
+    const weiri_gpu_shape shape =
+        weiri_gpu_push_shape(&args, weiri_cuda_of(e->coll->comm)->processors);
     return weiri_cuda_launch(e->coll->comm, e->task->call->stream, "ce",
                              weiri_gpu_push_kernel(e->task->call->dtype, e->coll->nranks),
-                             weiri_gpu_push_shape(&args, weiri_cuda_of(e->coll->comm)->processors),
-                             &args);
+                             ce_limit(e, shape), &args);
 }
 
 /* Enqueues steps 1 to 3 of all chunks; the last reduction may still be running. */

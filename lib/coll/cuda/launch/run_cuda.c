@@ -299,12 +299,13 @@ weir_status weiri_cuda_run(weiri_coll *coll, const weiri_task *task)
     status = args_fill(coll, task, &args);
     if (status == WEIR_OK && (!algo->gpu || !algo->gpu->serves(&args)))
         replace_algo(coll, task, &args, &algo, &shape);
+    if (status == WEIR_OK && !shape.blocks)
+        shape = algo->gpu->shape(&args, weiri_cuda_of(coll->comm)->processors);
     if (status == WEIR_OK)
         status = weiri_cuda_launch(
             coll->comm, task->call->stream, algo->info.name,
             algo->gpu->kernel(task->call->dtype, coll->nranks),
-            shape.blocks ? shape : algo->gpu->shape(&args, weiri_cuda_of(coll->comm)->processors),
-            &args);
+            weiri_gpu_limit(shape, coll->comm->max_blocks, task->call->max_blocks), &args);
     weiri_cuda_leave(coll->comm, before);
     return status;
 }
