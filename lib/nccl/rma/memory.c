@@ -1,7 +1,7 @@
 /*
- * Memory allocation. Allocations are kept in a list, so that ncclMemFree recognises what it is
- * given. Memory of the process is a shared segment, so that the windows of one-sided calls can be
- * mapped by peers.
+ * Memory allocation. Allocations are kept in a list, so that ncclMemFree recognises its argument.
+ * Host memory is a shared segment, which peers map as a window of one-sided calls. Collectives
+ * treat it as unregistered memory.
  */
 #include "nccl/gpu/gpu.h"
 #include "nccl/rma/rma.h"
