@@ -20,21 +20,15 @@
 #include "base/write_file.h"
 #include "programs/xml.h"
 
-enum { DEPTH_MOST = 32 };
-
-/* A device that is written, and the switches above it, from the processor on. */
-typedef struct exported {
-    const weiri_topo_entry *entry;
-    int number; /* of a GPU; -1: a NIC */
-    int nswitches;
-    hwloc_obj_t switches[DEPTH_MOST];
-} exported;
-
 typedef struct exporter {
     const weiri_topo *topo;
     const topo_guest *guest; /* NULL: the machine itself */
     FILE *to;
-    exported *devices; /* in the order of their addresses */
+    struct exported {
+        const weiri_topo_entry *entry;
+        int number;       /* of a GPU; -1: a NIC */
+        hwloc_obj_t root; /* the highest I/O object above it */
+    } * devices;          /* in the order of their addresses */
     int count;
     int nswitches; /* of a guest, so far: their addresses are invented */
 } exporter;
@@ -102,21 +96,6 @@ static void export_link(const exporter *e, hwloc_obj_t object)
 
 /* ------------------------------------------------------------------ devices */
 
-/* The bridges between PCI devices above an object, from the processor on; their number. */
-static int export_bridges(hwloc_obj_t object, hwloc_obj_t bridges[DEPTH_MOST])
-{
-    int count = 0;
-    for (hwloc_obj_t at = object->parent; at && at->type == HWLOC_OBJ_BRIDGE; at = at->parent)
-        if (at->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI && count < DEPTH_MOST)
-            bridges[count++] = at;
-    for (int i = 0; i < count / 2; i++) {
-        hwloc_obj_t other = bridges[i];
-        bridges[i] = bridges[count - 1 - i];
-        bridges[count - 1 - i] = other;
-    }
-    return count;
-}
-
 static const struct hwloc_pcidev_attr_s *export_pci(hwloc_obj_t object)
 {
     return object->type == HWLOC_OBJ_BRIDGE ? &object->attr->bridge.upstream.pci
@@ -133,22 +112,6 @@ static int export_branches(hwloc_obj_t bridge)
             return 1;
     }
     return 0;
-}
-
-/* Below a root port comes a device or a switch; a switch is two ports, the first of which stands
- * for it. Recordings that leave ports out have their switches where bridges branch. */
-static void export_switches(exported *device)
-{
-    hwloc_obj_t bridges[DEPTH_MOST];
-    const int count = export_bridges(device->entry->pci, bridges);
-    int is_second = 0;
-    for (int i = 0; i < count; i++) {
-        const int is_switch = is_second || export_branches(bridges[i]) ||
-                              hwloc_obj_get_info_by_name(bridges[i], WEIRI_TOPO_INFO_SWITCH);
-        if (is_switch)
-            device->switches[device->nswitches++] = bridges[i];
-        is_second = !is_switch;
-    }
 }
 
 /* NCCL uses NICs with verbs, and without any of them the others; none that is down. A machine that
@@ -169,17 +132,17 @@ static int export_uses_nic(const weiri_topo *topo, const weiri_topo_device *nic)
 
 static int export_by_address(const void *left, const void *right)
 {
-    const exported *a = left, *b = right;
+    const struct exported *a = left, *b = right;
     return strcmp(a->entry->device.pci, b->entry->device.pci);
 }
 
 static void export_add(exporter *e, const weiri_topo_entry *entry, int number)
 {
-    if (e->guest && !weiri_guest_device(e->guest, entry->device.pci))
-        return;
-    exported *made = &e->devices[e->count++];
-    *made = (exported){.entry = entry, .number = number};
-    export_switches(made);
+    hwloc_obj_t root = entry->pci;
+    while (hwloc_obj_type_is_io(root->parent->type))
+        root = root->parent;
+    if (!e->guest || weiri_guest_device(e->guest, entry->device.pci))
+        e->devices[e->count++] = (struct exported){entry, number, root};
 }
 
 static void export_collect(exporter *e)
@@ -252,7 +215,7 @@ static int export_capability(const weiri_topo_entry *gpu)
     return 0;
 }
 
-static void export_gpu(const exporter *e, const exported *device)
+static void export_gpu(const exporter *e, const struct exported *device)
 {
     const weiri_topo_entry *gpu = device->entry;
     const char *links = hwloc_obj_get_info_by_name(gpu->pci, WEIRI_TOPO_INFO_LINKS);
@@ -276,7 +239,7 @@ static void export_gpu(const exporter *e, const exported *device)
 
 /* ----------------------------------------------------------------- the tree */
 
-static void export_device(const exporter *e, const exported *device)
+static void export_device(const exporter *e, const struct exported *device)
 {
     hwloc_obj_t pci = device->entry->pci;
     const weiri_topo_device *at = &device->entry->device;
@@ -319,25 +282,37 @@ static void export_open_switch(exporter *e, hwloc_obj_t bridge)
     fputs(">\n", e->to);
 }
 
-/* Writes the devices at and after `first` that have the same switches up to a depth. */
-static void export_level(exporter *e, int first, int depth, char *written)
+/* 1 if the device, or one below the bridge, is written. */
+static int export_has(const exporter *e, hwloc_obj_t object)
 {
-    const exported *leader = &e->devices[first];
-    for (int i = first; i < e->count; i++) {
-        const exported *device = &e->devices[i];
-        if (written[i] || device->nswitches < depth ||
-            device->entry->device.numa != leader->entry->device.numa ||
-            memcmp(device->switches, leader->switches, (size_t)depth * sizeof(hwloc_obj_t)) != 0)
-            continue;
-        if (device->nswitches > depth) {
-            export_open_switch(e, device->switches[depth]);
-            export_level(e, i, depth + 1, written);
-            fputs("</pci>\n", e->to);
-        } else {
-            written[i] = 1;
-            export_device(e, device);
-        }
-    }
+    for (int i = 0; i < e->count; i++)
+        for (hwloc_obj_t at = e->devices[i].entry->pci; at; at = at->parent)
+            if (at == object)
+                return 1;
+    return 0;
+}
+
+/* Writes what is below an I/O object. Below a root port comes a device or a switch; a switch is two
+ * ports, the first of which stands for it. Recordings that leave ports out have their switches
+ * where bridges branch. */
+static void export_tree(exporter *e, hwloc_obj_t object, int is_below_port)
+{
+    if (!export_has(e, object))
+        return;
+    for (int i = 0; i < e->count; i++)
+        if (e->devices[i].entry->pci == object)
+            export_device(e, &e->devices[i]);
+    if (object->type != HWLOC_OBJ_BRIDGE)
+        return;
+    const int is_port = object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
+    const int is_switch = is_port && (is_below_port || export_branches(object) ||
+                                      hwloc_obj_get_info_by_name(object, WEIRI_TOPO_INFO_SWITCH));
+    if (is_switch)
+        export_open_switch(e, object);
+    for (hwloc_obj_t child = object->io_first_child; child; child = child->next_sibling)
+        export_tree(e, child, is_port && !is_switch);
+    if (is_switch)
+        fputs("</pci>\n", e->to);
 }
 
 static const char *export_fact(const exporter *e, hwloc_obj_t node, const char *name)
@@ -359,12 +334,16 @@ static const char *export_architecture(const char *of_hwloc)
                                                 : of_hwloc;
 }
 
-/* Devices whose node is unknown go to the first. */
-static int export_next_of(const exporter *e, int numa, int is_first, const char *written)
+/* The first device at or after `i` that is below the node and the first of its root; -1: none.
+ * Devices whose node is unknown go to the first. */
+static int export_next_of(const exporter *e, int numa, int is_first, int i)
 {
-    for (int i = 0; i < e->count; i++) {
+    for (; i < e->count; i++) {
         const int of = e->devices[i].entry->device.numa;
-        if (!written[i] && (of == numa || (is_first && of < 0)))
+        int other = 0;
+        while (e->devices[other].root != e->devices[i].root)
+            other++;
+        if (other == i && (of == numa || (is_first && of < 0)))
             return i;
     }
     return -1;
@@ -372,11 +351,11 @@ static int export_next_of(const exporter *e, int numa, int is_first, const char 
 
 /* Returns 1 if the node was written: NCCL knows nodes with devices only, a guest those of its map.
  */
-static int export_node(exporter *e, hwloc_obj_t node, int is_first, char *written)
+static int export_node(exporter *e, hwloc_obj_t node, int is_first)
 {
     const int numa = (int)node->os_index;
     const struct guest_node *guest = e->guest ? weiri_guest_node(e->guest, numa) : NULL;
-    int i = export_next_of(e, numa, is_first, written);
+    int i = export_next_of(e, numa, is_first, 0);
     if ((e->guest && !guest) || (e->count && i < 0))
         return 0;
     fprintf(e->to, "<cpu numaid=\"%ld\"", guest ? guest->guest : numa);
@@ -387,8 +366,8 @@ static int export_node(exporter *e, hwloc_obj_t node, int is_first, char *writte
     export_text(e, "familyid", export_fact(e, node, "CPUFamilyNumber"));
     export_text(e, "modelid", export_fact(e, node, "CPUModelNumber"));
     fputs(">\n", e->to);
-    for (; i >= 0; i = export_next_of(e, numa, is_first, written))
-        export_level(e, i, 0, written);
+    for (; i >= 0; i = export_next_of(e, numa, is_first, i + 1))
+        export_tree(e, e->devices[i].root, 0);
     fputs("</cpu>\n", e->to);
     return 1;
 }
@@ -412,19 +391,15 @@ void weiri_nccl_export(const weiri_topo *topo, const topo_guest *guest, FILE *to
 {
     const size_t n = (size_t)(topo->gpus.count + topo->nics.count) + 1;
     exporter e = {.topo = topo, .guest = guest, .to = to, .devices = calloc(n, sizeof *e.devices)};
-    char *written = calloc(n, 1);
     hwloc_obj_t node = NULL;
     int is_first = 1;
     fputs("<system version=\"1\">\n", to);
-    if (e.devices && written)
+    if (e.devices)
         export_collect(&e);
-    while (e.devices && written &&
-           (node = hwloc_get_next_obj_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE, node))) {
-        if (export_is_node(topo, node) && export_node(&e, node, is_first, written))
+    while (e.devices && (node = hwloc_get_next_obj_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE, node)))
+        if (export_is_node(topo, node) && export_node(&e, node, is_first))
             is_first = 0;
-    }
     fputs("</system>\n", to);
-    free(written);
     free(e.devices);
 }
 
