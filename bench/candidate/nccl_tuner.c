@@ -64,20 +64,13 @@ int bench_nccl_tuner_open(bench_nccl_tuner *tuner, char *problem, size_t bytes)
 
 int bench_nccl_tuner_collective(weir_collective collective)
 {
-    switch (collective) {
-    case WEIR_COLL_BROADCAST:
-        return 0;
-    case WEIR_COLL_REDUCE:
-        return 1;
-    case WEIR_COLL_ALLGATHER:
-        return 2;
-    case WEIR_COLL_REDUCE_SCATTER:
-        return 3;
-    case WEIR_COLL_ALLREDUCE:
-        return 4;
-    default:
-        return -1;
-    }
+    static const weir_collective order[TUNER_COLLECTIVES] = {
+        WEIR_COLL_BROADCAST, WEIR_COLL_REDUCE, WEIR_COLL_ALLGATHER, WEIR_COLL_REDUCE_SCATTER,
+        WEIR_COLL_ALLREDUCE};
+    for (int i = 0; i < TUNER_COLLECTIVES; i++)
+        if (order[i] == collective)
+            return i;
+    return -1;
 }
 
 /* NCCL's numbers of algorithms and protocols, as in tuner.h. */

@@ -6,16 +6,14 @@
  */
 #include "bench/output/tune.h"
 
-#include "bench/output/output_file.h"
 #include "bench/output/tune_file.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES_MAX = 128, LINE_BYTES = 1024, PATH_BYTES = BENCH_TUNE_PATH_BYTES };
+enum { SIZES_MAX = 128, PATH_BYTES = BENCH_TUNE_PATH_BYTES };
 
 /* A change must make a size faster by this logarithm: 1.5%. */
 static const double change_penalty = 0.015;
@@ -226,9 +224,9 @@ static int write_cost(const bench_tune *tune, FILE *file)
     return 1;
 }
 
-/* 1 if the new rows replace the line. */
-static int is_replaced(const bench_tune *tune, const char *line)
+static int is_replaced(const void *context, const char *line)
 {
+    const bench_tune *tune = context;
     char collective[24], cores[16];
     int ranks;
     if (sscanf(line, "%23s", collective) == 1 && strcmp(collective, "cost") == 0)
@@ -238,42 +236,22 @@ static int is_replaced(const bench_tune *tune, const char *line)
            ranks == tune->run->job->nranks && strcmp(cores, cores_word(tune->run)) == 0;
 }
 
-/* Copies the other lines of the file; none if it does not exist. -1: it cannot be read. */
-static int copy_others(const bench_tune *tune, const char *path, FILE *to)
+static void add_rows(const void *tune, FILE *to)
 {
-    FILE *old = fopen(path, "re");
-    char line[LINE_BYTES];
-    if (!old)
-        fprintf(to, "# collective  max_ranks  cores  max_bytes  algorithm  [blocks x threads]\n");
-    while (old && fgets(line, sizeof line, old))
-        if (!is_replaced(tune, line))
-            fputs(line, to);
-    const int failed = old && ferror(old);
-    if (old)
-        fclose(old);
-    return failed ? -1 : 0;
+    write_cost(tune, to);
+    write_rows(tune, to);
 }
 
 static weir_status write_file(const bench_tune *tune)
 {
+    static const bench_tune_rows rows = {
+        "# collective  max_ranks  cores  max_bytes  algorithm  [blocks x threads]\n", is_replaced,
+        add_rows};
     const char *path = tune->run->options->tune_path;
-    char temporary[PATH_BYTES];
-    char reason[BENCH_OUTPUT_REASON_BYTES];
-    FILE *file = bench_tune_open_new(path, temporary, reason);
-    if (!file)
-        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
-                              reason);
-    int failed = copy_others(tune, path, file);
-    write_cost(tune, file);
-    write_rows(tune, file);
-    failed |= ferror(file) | fflush(file);
-    failed = failed || rename(temporary, path) != 0; /* before another run can open temporary */
-    failed |= fclose(file);
-    if (failed)
-        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", path,
-                              strerror(errno));
-    printf("# %-20s : %s\n", "Tuning table", path);
-    return WEIR_OK;
+    const weir_status status = bench_tune_rewrite(tune->run->job, path, &rows, tune);
+    if (status == WEIR_OK)
+        printf("# %-20s : %s\n", "Tuning table", path);
+    return status;
 }
 
 /* Prints the sizes for which the plan was selected. Returns 0 if there are none. */

@@ -1,7 +1,8 @@
-/* Whether --tune can write its file: see tune_file.h. */
+/* The file of a tuning table: see tune_file.h. */
 #include "bench/output/tune_file.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -58,6 +59,42 @@ FILE *bench_tune_open_new(const char *path, char *temporary, char *reason)
         return bench_output_open(temporary, reason);
     snprintf(reason, BENCH_OUTPUT_REASON_BYTES, "its name is too long");
     return NULL;
+}
+
+/* Copies the lines that stay. -1: the table cannot be read. */
+static int copy_others(const char *path, const bench_tune_rows *rows, const void *tune, FILE *to)
+{
+    FILE *old = fopen(path, "re");
+    char *line = NULL;
+    size_t bytes = 0;
+    if (!old) {
+        fputs(rows->header, to);
+        return errno == ENOENT ? 0 : -1;
+    }
+    while (getline(&line, &bytes, old) >= 0)
+        if (!rows->is_replaced(tune, line))
+            fputs(line, to);
+    const int failed = ferror(old) ? -1 : 0;
+    free(line);
+    fclose(old);
+    return failed;
+}
+
+weir_status bench_tune_rewrite(bench_job *job, const char *path, const bench_tune_rows *rows,
+                               const void *tune)
+{
+    char temporary[BENCH_TUNE_PATH_BYTES], reason[BENCH_OUTPUT_REASON_BYTES];
+    FILE *file = bench_tune_open_new(path, temporary, reason);
+    if (!file)
+        return bench_job_note(job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path, reason);
+    int failed = copy_others(path, rows, tune, file);
+    rows->add(tune, file);
+    failed |= ferror(file) | fflush(file);
+    failed = failed || rename(temporary, path) != 0; /* before another run can open temporary */
+    failed |= fclose(file);
+    return failed
+               ? bench_job_note(job, WEIR_ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno))
+               : WEIR_OK;
 }
 
 /* Most rows of the file are kept, so it must be a tuning table. */

@@ -44,8 +44,13 @@ typedef struct nccl_size {
 
 struct bench_tune_nccl {
     const bench_run *run;
-    char names[BENCH_CANDIDATES_MAX]
-              [64]; /* of settings, "ring/ll/8"; of modes, "nccl:2.28:zero-cta" */
+    int collective; /* NCCL's number */
+    char mark[96];  /* "# weir: allreduce, 1 node, 8 ranks: ", of comments for the rows */
+    struct tried {
+        char name[64]; /* of a setting, "ring/ll/8"; of a mode, "nccl:2.28:zero-cta" */
+        int is_setting;
+        tuner_setting setting;
+    } tried[BENCH_CANDIDATES_MAX];
     int count, nsizes, rounds;
     long tested;
     long helps, hurts, same, without; /* results of --verify-nccl */
@@ -144,10 +149,13 @@ static const char *name_of(const bench_row *row, int fallback, int candidate)
 static int find_name(bench_tune_nccl *tune, const char *name)
 {
     int i = 0;
-    while (i < tune->count && strcmp(tune->names[i], name) != 0)
+    while (i < tune->count && strcmp(tune->tried[i].name, name) != 0)
         i++;
-    if (i == tune->count && i < BENCH_CANDIDATES_MAX)
-        snprintf(tune->names[tune->count++], sizeof tune->names[0], "%s", name);
+    if (i == tune->count && i < BENCH_CANDIDATES_MAX) {
+        struct tried *made = &tune->tried[tune->count++];
+        snprintf(made->name, sizeof made->name, "%s", name);
+        made->is_setting = bench_nccl_setting_read(name, &made->setting) == 0;
+    }
     return i < BENCH_CANDIDATES_MAX ? i : -1;
 }
 
@@ -213,12 +221,6 @@ static int is_certain(const bench_tune_nccl *tune, int size, int i)
     return tune->sizes[size].gains[i].chance * (double)tune->tested < false_rows;
 }
 
-static int is_setting(const bench_tune_nccl *tune, int i)
-{
-    tuner_setting setting;
-    return bench_nccl_setting_read(tune->names[i], &setting) == 0;
-}
-
 static void choose_settings(bench_tune_nccl *tune)
 {
     int last = -1;
@@ -226,7 +228,7 @@ static void choose_settings(bench_tune_nccl *tune)
         nccl_size *size = &tune->sizes[k];
         int best = -1;
         for (int i = 0; i < tune->count; i++)
-            if (is_setting(tune, i) && is_certain(tune, k, i) &&
+            if (tune->tried[i].is_setting && is_certain(tune, k, i) &&
                 (best < 0 || size->gains[i].mean > size->gains[best].mean))
                 best = i;
         const int stays = best >= 0 && last >= 0 && is_certain(tune, k, last) &&
@@ -238,85 +240,49 @@ static void choose_settings(bench_tune_nccl *tune)
 
 /* ------------------------------------------------------------------- the table */
 
-/* "# weir: allreduce, 1 node, 8 ranks: " of comments that belong to the rows. */
-static void comment_mark(const bench_tune_nccl *tune, char *mark, size_t bytes)
+static int is_replaced(const void *context, const char *line)
 {
-    const bench_job *job = tune->run->job;
-    snprintf(mark, bytes, "# weir: %s, %d node%s, %d rank%s: ",
-             bench_tuner_collectives[bench_nccl_tuner_collective(tune->run->collective)],
-             job->nnodes, weiri_s(job->nnodes), job->nranks, weiri_s(job->nranks));
-}
-
-/* 1 if the new rows replace the line. */
-static int is_replaced(const bench_tune_nccl *tune, const char *line)
-{
-    char copy[LINE_BYTES], mark[96];
+    const bench_tune_nccl *tune = context;
+    char copy[LINE_BYTES];
     const char *problem;
     tuner_row row;
-    comment_mark(tune, mark, sizeof mark);
     snprintf(copy, sizeof copy, "%s", line);
-    if (strncmp(line, mark, strlen(mark)) == 0)
-        return 1;
-    return bench_tuner_parse(copy, &row, &problem) == 1 &&
-           row.collective == bench_nccl_tuner_collective(tune->run->collective) &&
-           row.nodes == tune->run->job->nnodes && row.ranks == tune->run->job->nranks;
-}
-
-/* Copies the other lines of the file. -1: it cannot be read. */
-static int copy_others(const bench_tune_nccl *tune, const char *path, FILE *to)
-{
-    char line[LINE_BYTES];
-    FILE *old = fopen(path, "re");
-    if (!old) {
-        fputs("# For NCCL_TUNER_CONFIG_FILE, with NCCL_TUNER_PLUGIN=libnccl-tuner-weir.so\n"
-              "# collective,min bytes,max bytes,algorithm,protocol,channels,nodes,ranks,"
-              "operations,registered\n",
-              to);
-        return errno == ENOENT ? 0 : -1;
-    }
-    while (fgets(line, sizeof line, old))
-        if (!is_replaced(tune, line))
-            fputs(line, to);
-    const int failed = ferror(old);
-    fclose(old);
-    return failed ? -1 : 0;
-}
-
-static void write_rows(const bench_tune_nccl *tune, FILE *to)
-{
-    const bench_job *job = tune->run->job;
-    char mark[96];
-    comment_mark(tune, mark, sizeof mark);
-    for (int k = 0, last; k < tune->nsizes; k = last + 1) {
-        const nccl_size *size = &tune->sizes[k];
-        tuner_setting setting;
-        for (last = k; last + 1 < tune->nsizes && tune->sizes[last + 1].chosen == size->chosen;)
-            last++;
-        if (size->chosen < 0 || bench_nccl_setting_read(tune->names[size->chosen], &setting) != 0)
-            continue;
-        for (int i = k; i <= last; i++)
-            fprintf(to, "%s%zu B: %.2f us instead of %.2f us (%d rounds)\n", mark,
-                    tune->sizes[i].bytes, tune->sizes[i].gains[size->chosen].time_us,
-                    tune->sizes[i].default_us, tune->rounds);
-        fprintf(to, "%s,%zu,%zu,%s,%s,%d,%d,%d,-1,-1\n",
-                bench_tuner_collectives[bench_nccl_tuner_collective(tune->run->collective)],
-                size->bytes, tune->sizes[last].bytes, bench_tuner_algorithms[setting.algorithm],
-                bench_tuner_protocols[setting.protocol], setting.channels, job->nnodes,
-                job->nranks);
-    }
+    return strncmp(line, tune->mark, strlen(tune->mark)) == 0 ||
+           (bench_tuner_parse(copy, &row, &problem) == 1 && row.collective == tune->collective &&
+            row.nodes == tune->run->job->nnodes && row.ranks == tune->run->job->nranks);
 }
 
 /* Modes, such as another policy for CTAs, have no place in a table: programs ask for them. */
 static void write_modes(const bench_tune_nccl *tune, FILE *to)
 {
-    char mark[96];
-    comment_mark(tune, mark, sizeof mark);
     for (int k = 0; k < tune->nsizes; k++)
         for (int i = 0; i < tune->count; i++)
-            if (!is_setting(tune, i) && is_certain(tune, k, i))
+            if (!tune->tried[i].is_setting && is_certain(tune, k, i))
                 fprintf(to, "%s%zu B: %s takes %.2f us instead of %.2f us; no row can ask for it\n",
-                        mark, tune->sizes[k].bytes, tune->names[i], tune->sizes[k].gains[i].time_us,
-                        tune->sizes[k].default_us);
+                        tune->mark, tune->sizes[k].bytes, tune->tried[i].name,
+                        tune->sizes[k].gains[i].time_us, tune->sizes[k].default_us);
+}
+
+static void write_rows(const void *context, FILE *to)
+{
+    const bench_tune_nccl *tune = context;
+    write_modes(tune, to);
+    for (int k = 0, last; k < tune->nsizes; k = last + 1) {
+        const nccl_size *size = &tune->sizes[k];
+        for (last = k; last + 1 < tune->nsizes && tune->sizes[last + 1].chosen == size->chosen;)
+            last++;
+        if (size->chosen < 0)
+            continue;
+        for (int i = k; i <= last; i++)
+            fprintf(to, "%s%zu B: %.2f us instead of %.2f us (%d rounds)\n", tune->mark,
+                    tune->sizes[i].bytes, tune->sizes[i].gains[size->chosen].time_us,
+                    tune->sizes[i].default_us, tune->rounds);
+        const tuner_setting *setting = &tune->tried[size->chosen].setting;
+        fprintf(to, "%s,%zu,%zu,%s,%s,%d,%d,%d,-1,-1\n", bench_tuner_collectives[tune->collective],
+                size->bytes, tune->sizes[last].bytes, bench_tuner_algorithms[setting->algorithm],
+                bench_tuner_protocols[setting->protocol], setting->channels, tune->run->job->nnodes,
+                tune->run->job->nranks);
+    }
 }
 
 /* The whole table as ncclx reads it, whose sizes are those of a rank's part. */
@@ -370,52 +336,55 @@ static weir_status write_json_beside(const bench_tune_nccl *tune, const char *pa
 
 static weir_status write_table(const bench_tune_nccl *tune)
 {
+    static const bench_tune_rows rows = {
+        "# For NCCL_TUNER_CONFIG_FILE, with NCCL_TUNER_PLUGIN=libnccl-tuner-weir.so\n"
+        "# collective,min bytes,max bytes,algorithm,protocol,channels,nodes,ranks,operations,"
+        "registered\n",
+        is_replaced, write_rows};
     const char *path = tune->run->options->tune_nccl_path;
-    char temporary[BENCH_TUNE_PATH_BYTES], reason[BENCH_OUTPUT_REASON_BYTES];
-    FILE *file = bench_tune_open_new(path, temporary, reason);
-    if (!file)
-        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
-                              reason);
-    int failed = copy_others(tune, path, file);
-    write_modes(tune, file);
-    write_rows(tune, file);
-    failed |= ferror(file) | fflush(file);
-    failed = failed || rename(temporary, path) != 0;
-    failed |= fclose(file);
-    if (failed)
-        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", path,
-                              strerror(errno));
-    return write_json_beside(tune, path);
+    const weir_status status = bench_tune_rewrite(tune->run->job, path, &rows, tune);
+    return status ? status : write_json_beside(tune, path);
 }
 
 /* --------------------------------------------------------------- open and close */
 
+/* An old file is such a table, and a new one can be written. */
+static weir_status check_path(const bench_run *run, const char *path)
+{
+    char problem[BENCH_TUNE_PATH_BYTES + 512], temporary[BENCH_TUNE_PATH_BYTES];
+    tuner_table table = {0};
+    if (access(path, F_OK) == 0 && bench_tuner_read(path, &table, problem, sizeof problem) != 0)
+        return bench_job_note(run->job, WEIR_ERR_INVALID, "--tune-nccl %.600s; give another file",
+                              problem);
+    bench_tuner_free(&table);
+    FILE *file = bench_tune_open_new(path, temporary, problem);
+    if (!file)
+        return bench_job_note(run->job, WEIR_ERR_INVALID, "--tune-nccl %s.new: %.160s", path,
+                              problem);
+    unlink(temporary);
+    fclose(file);
+    return WEIR_OK;
+}
+
 weir_status bench_tune_nccl_open(const bench_run *run, bench_tune_nccl **tune)
 {
     const char *path = run->options->tune_nccl_path;
-    char problem[BENCH_TUNE_PATH_BYTES + 512], temporary[BENCH_TUNE_PATH_BYTES];
-    char reason[BENCH_OUTPUT_REASON_BYTES];
-    tuner_table table;
+    const bench_job *job = run->job;
+    const int collective = bench_nccl_tuner_collective(run->collective);
     *tune = NULL;
     if (!path && !run->options->verify_nccl_path)
         return WEIR_OK;
-    if (path && access(path, F_OK) == 0) {
-        if (bench_tuner_read(path, &table, problem, sizeof problem) != 0)
-            return bench_job_note(run->job, WEIR_ERR_INVALID,
-                                  "--tune-nccl %.600s; give another file", problem);
-        bench_tuner_free(&table);
-    }
-    FILE *file = path ? bench_tune_open_new(path, temporary, reason) : NULL;
-    if (path && !file)
-        return bench_job_note(run->job, WEIR_ERR_INVALID, "--tune-nccl %s.new: %s", path, reason);
-    if (file) {
-        unlink(temporary);
-        fclose(file);
-    }
+    const weir_status status = path ? check_path(run, path) : WEIR_OK;
+    if (status)
+        return status;
     *tune = calloc(1, sizeof **tune);
     if (!*tune)
         return bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for the tuner");
     (*tune)->run = run;
+    (*tune)->collective = collective;
+    snprintf((*tune)->mark, sizeof(*tune)->mark, "# weir: %s, %d node%s, %d rank%s: ",
+             collective < 0 ? "" : bench_tuner_collectives[collective], job->nnodes,
+             weiri_s(job->nnodes), job->nranks, weiri_s(job->nranks));
     return WEIR_OK;
 }
 
