@@ -74,7 +74,8 @@ static const weiri_option rows[] = {
     {OPTION("suspects", "FILE", text, suspects),
      .help = "write the rows worth measuring again, for the nightly gate"},
     {OPTION("store", "DIR", text, store),
-     .help = "where latest and baseline are: a folder of run folders, or an SQLite file"},
+     .help = "the store that has the runs latest and baseline: a folder of run folders, or an "
+             "SQLite file"},
     {OPTION("accept", "NAME", text, accept),
      .help = "make this run the baseline of the store, and end"},
     {OPTION("add", "NAME", text, add), .help = "add B to a store in one file as this run, and end"},

@@ -25,7 +25,8 @@ typedef struct settings {
 static const weiri_option rows[] = {
     {OPTION('o', "output", "FILE", text, out), .initial = "report.html", .help = "the page"},
     {OPTION(0, "store", "DIR", text, store),
-     .help = "folder of run folders: its history, and where latest and baseline are"},
+     .help = "a folder of run folders: shows the history of the runs, and finds the runs latest "
+             "and baseline"},
     {OPTION(0, "links", "FILE", text, links),
      .help = "links measured by weir-topo --measure, to show the percentage of what they allow "
              "(default: links.txt in the folder of B's results or in the run folder of the "
