@@ -52,6 +52,21 @@ static weir_status resolve_list(blocks_call *call)
     return WEIR_OK;
 }
 
+/* Checks that a rank of this node has not freed its pool. */
+static weir_status check_pool(const blocks_call *call, int rank)
+{
+    weir_comm *comm = call->blocks->comm;
+    const weiri_desc *desc = &call->blocks->peers[rank].desc;
+    const int place = weiri_comm_node_rank(comm, rank);
+    const uint64_t *generation =
+        &weiri_comm_node(comm)->peers[place].page->directory[desc->region].generation;
+    if (desc->generation && weir_load_acquire(generation) != desc->generation)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: rank %d has freed its pool; it must call weir_blocks_free before",
+                          call->function, rank);
+    return WEIR_OK;
+}
+
 /* Checks that the peer can be reached, and that its pool and this rank's still exist. */
 static weir_status check_peer(const blocks_call *call)
 {
@@ -68,11 +83,11 @@ static weir_status check_peer(const blocks_call *call)
     if (weiri_comm_is_dead(node, place))
         return weiri_fail(WEIR_ERR_PEER, "%s: the process of rank %d has ended", call->function,
                           call->args.peer);
-    const uint64_t *generation = &node->peers[place].page->directory[peer->desc.region].generation;
-    if (peer->desc.generation && weir_load_acquire(generation) != peer->desc.generation)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: rank %d has freed its pool; it must call weir_blocks_free before",
-                          call->function, call->args.peer);
+    weir_status status = check_pool(call, call->args.peer);
+    if (status == WEIR_OK)
+        status = check_pool(call, b->comm->rank);
+    if (status != WEIR_OK)
+        return status;
     if (!peer->pool && peer->bytes && !node->reads_unregistered)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "%s: rank %d's pool is unregistered memory, which this system does not "

@@ -417,7 +417,7 @@ static void long_block(weir_comm *comm, int *failures)
     free(pool);
 }
 
-/* A pool that its owner has freed early: the peer gets an error, and nothing is written. */
+/* A pool that its owner has freed early: both ranks get an error, and nothing is written. */
 static void freed_early(weir_comm *comm, int *failures, int is_registered)
 {
     const uint64_t list[] = {0, 0, 64, POOL / 2};
@@ -435,6 +435,11 @@ static void freed_early(weir_comm *comm, int *failures, int is_registered)
         EXPECT(failures, weir_blocks_put(p.blocks, &a) == WEIR_ERR_INVALID);
         EXPECT(failures, boot_last_error_has(is_registered ? "rank 1 has freed its pool"
                                                            : "entry 1: the source in rank 0's"));
+    } else if (is_registered) {
+        a.peer = 0;
+        EXPECT(failures, weir_blocks_put(p.blocks, &a) == WEIR_ERR_INVALID);
+        EXPECT(failures, weir_blocks_get(p.blocks, &a) == WEIR_ERR_INVALID);
+        EXPECT(failures, boot_last_error_has("rank 1 has freed its pool"));
     }
     EXPECT_OK(failures, weir_comm_barrier(comm));
     EXPECT(failures, weir_blocks_tag(p.blocks, 0, 0) == 0);
