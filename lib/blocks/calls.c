@@ -231,6 +231,9 @@ weir_status weir_blocks_wait_on(weir_blocks *blocks, int source, int slot, uint6
     const uint64_t *word = weir_blocks_word(blocks, source, slot);
     if (word && blocks->gpu)
         return weiri_blocks_gpu.wait(blocks, source, word, tag, stream);
+    if (stream)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_blocks_wait_on: stream must be NULL on the host backend");
     return weir_blocks_wait(blocks, source, slot, tag, 0);
 }
 

@@ -506,6 +506,7 @@ static void arguments(weir_comm *comm, int *failures)
     a.peer = p.rank, a.slot = 64, a.tag = 1;
     EXPECT(failures, weir_blocks_put(p.blocks, &a) == WEIR_ERR_INVALID);
     EXPECT(failures, boot_last_error_has("slot is 64"));
+    EXPECT(failures, weir_blocks_wait_on(p.blocks, 0, 0, 0, &a) == WEIR_ERR_INVALID);
     a.slot = 0, a.count = 1;
     EXPECT(failures, weir_blocks_put(p.blocks, &a) == WEIR_ERR_INVALID);
     EXPECT(failures, boot_last_error_has("list is NULL"));
