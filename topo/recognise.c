@@ -5,12 +5,11 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "topo/model.h"
-
-enum { HEAD_BYTES = 4096 };
+#include "topo/small_xml.h"
 
 #define RECORD_ONE "record a machine with weir-topo --save FILE"
 
@@ -26,67 +25,12 @@ static const struct {
     {"svg", "a picture, not a recorded machine; " RECORD_ONE},
 };
 
-/* Skips blanks, comments, and what stands in <? ?> or <! >. Returns the first tag, or NULL. */
-static const char *first_tag(const char *text)
-{
-    static const char byte_order_mark[] = "\xef\xbb\xbf";
-    if (strncmp(text, byte_order_mark, 3) == 0)
-        text += 3;
-    for (;;) {
-        text += strspn(text, " \t\r\n");
-        if (*text != '<')
-            return NULL;
-        const char *end = strncmp(text, "<!--", 4) == 0 ? "-->"
-                          : strncmp(text, "<?", 2) == 0 ? "?>"
-                                                        : ">";
-        if (text[1] != '!' && text[1] != '?')
-            return text + 1;
-        text = strstr(text, end);
-        if (!text)
-            return NULL;
-        text += strlen(end);
-    }
-}
-
-static int tag_is(const char *tag, const char *name)
-{
-    const size_t length = strlen(name);
-    return strncmp(tag, name, length) == 0 && strchr(" \t\r\n/>", tag[length]);
-}
-
-/* The major version of hwloc's file: 1 if it states none. */
-static int version_of(const char *tag)
-{
-    static const char name[] = "version=";
-    const char *end = strchr(tag, '>'), *version = strstr(tag, name);
-    return end && version && version < end ? atoi(version + sizeof name) : 1; /* after the quote */
-}
-
-static weir_status refuse_other(const char *xml_path, const char *tag)
-{
-    for (size_t i = 0; tag && i < sizeof other_files / sizeof *other_files; i++)
-        if (tag_is(tag, other_files[i].tag))
-            return weiri_fail(WEIR_ERR_INVALID, "%s: this is %s", xml_path, other_files[i].problem);
-    return weiri_fail(WEIR_ERR_INVALID, "%s: not a machine recorded as hwloc XML; " RECORD_ONE,
-                      xml_path);
-}
-
-/* Reads the begin of a file. Returns 0, or -1 with errno. */
-static int read_head(const char *path, char head[HEAD_BYTES + 1])
-{
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return -1;
-    head[fread(head, 1, HEAD_BYTES, file)] = '\0';
-    fclose(file);
-    return 0;
-}
-
 int weiri_topo_is_nccl_file(const char *path)
 {
-    char head[HEAD_BYTES + 1];
-    const char *tag = read_head(path, head) == 0 ? first_tag(head) : NULL;
-    return tag && tag_is(tag, "system");
+    weiri_xml xml;
+    const int is_nccl = weiri_xml_is(weiri_xml_read_root(path, &xml), "system");
+    weiri_xml_free(&xml);
+    return is_nccl;
 }
 
 /* The newest version of files that the library reads: hwloc 2.11 reads files of hwloc 3 as well,
@@ -97,21 +41,33 @@ static int newest_readable(unsigned int api)
     return own == 2 && api >= 0x20b00 ? 3 : own;
 }
 
-weir_status weiri_topo_check_recording(const char *xml_path)
+static weir_status check_root(const char *xml_path, const weiri_xml_element *root)
 {
-    char head[HEAD_BYTES + 1];
-    if (read_head(xml_path, head) != 0)
-        return weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot read the recorded machine",
-                                xml_path);
-    const char *tag = first_tag(head);
-    if (!tag || !tag_is(tag, "topology"))
-        return refuse_other(xml_path, tag);
     const int newest = (int)(hwloc_get_api_version() >> 16);
-    if (version_of(tag) > newest_readable(hwloc_get_api_version()))
+    const char *text = weiri_xml_value(root, "version");
+    const int version = text ? atoi(text) : 1; /* hwloc 1 states none */
+    for (size_t i = 0; i < sizeof other_files / sizeof *other_files; i++)
+        if (weiri_xml_is(root, other_files[i].tag))
+            return weiri_fail(WEIR_ERR_INVALID, "%s: this is %s", xml_path, other_files[i].problem);
+    if (!weiri_xml_is(root, "topology"))
+        return weiri_fail(WEIR_ERR_INVALID, "%s: not a machine recorded as hwloc XML; " RECORD_ONE,
+                          xml_path);
+    if (version > newest_readable(hwloc_get_api_version()))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s: hwloc %d wrote this file, and weir uses hwloc %d, which cannot read "
                           "it; record the machine with weir-topo --save FILE, or with lstopo of "
                           "hwloc %d",
-                          xml_path, version_of(tag), newest, newest);
+                          xml_path, version, newest, newest);
     return WEIR_OK;
+}
+
+weir_status weiri_topo_check_recording(const char *xml_path)
+{
+    weiri_xml xml;
+    if (access(xml_path, R_OK) != 0)
+        return weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot read the recorded machine",
+                                xml_path);
+    const weir_status status = check_root(xml_path, weiri_xml_read_root(xml_path, &xml));
+    weiri_xml_free(&xml);
+    return status;
 }

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-enum { FILE_BYTES_MOST = 16 << 20, ELEMENTS_MOST = 16384 };
+enum { FILE_BYTES_MOST = 16 << 20, HEAD_BYTES = 4096, ELEMENTS_MOST = 16384 };
 
 /* Where the reader is. */
 typedef struct xml_reader {
@@ -20,6 +20,7 @@ typedef struct xml_reader {
     weiri_xml_element *open; /* the innermost element that has not ended */
     weiri_xml_element *last; /* the sibling before the next element */
     weiri_xml_element here;  /* a place for messages */
+    int is_head;             /* 1: of the file, only the root counts */
 } xml_reader;
 
 weir_status weiri_xml_refuse(const weiri_xml_element *element, const char *format, ...)
@@ -68,10 +69,12 @@ static void xml_start(void *context, const char *name, const char **attributes)
                          "more than %d elements; is this a description of one machine?",
                          ELEMENTS_MOST);
     const char **words = xml->status ? NULL : xml_copy(name, attributes);
-    if (!words) {
+    if (!words && !xml->status)
+        xml->status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %s", xml->path);
+    if (!words || reader->is_head)
         XML_StopParser(reader->parser, XML_FALSE);
+    if (!words)
         return;
-    }
     weiri_xml_element *made = &xml->elements[xml->nelements++];
     *made = *xml_here(reader);
     made->words = words;
@@ -110,7 +113,7 @@ static void xml_parse(xml_reader *reader, const char *text, size_t bytes)
     XML_SetUserData(reader->parser, reader);
     XML_SetElementHandler(reader->parser, xml_start, xml_end);
     XML_SetStartDoctypeDeclHandler(reader->parser, xml_doctype);
-    if (XML_Parse(reader->parser, text, (int)bytes, 1) == XML_STATUS_ERROR) {
+    if (XML_Parse(reader->parser, text, (int)bytes, !reader->is_head) == XML_STATUS_ERROR) {
         const char *problem = XML_ErrorString(XML_GetErrorCode(reader->parser));
         const weiri_xml_element *open = reader->open;
         weiri_xml_refuse(xml_here(reader), "not XML: %s%s%.40s%s", problem, open ? " within <" : "",
@@ -118,17 +121,18 @@ static void xml_parse(xml_reader *reader, const char *text, size_t bytes)
     }
 }
 
-weir_status weiri_xml_read(const char *path, weiri_xml *xml)
+static weir_status xml_read(const char *path, weiri_xml *xml, int is_head)
 {
     *xml = (weiri_xml){.path = path};
     FILE *file = fopen(path, "re");
     if (!file)
         return weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot read the file", path);
-    xml_reader reader = {.xml = xml, .parser = XML_ParserCreate(NULL)};
+    xml_reader reader = {.xml = xml, .parser = XML_ParserCreate(NULL), .is_head = is_head};
     char *text = malloc(FILE_BYTES_MOST + 1);
     xml->elements = calloc(ELEMENTS_MOST, sizeof *xml->elements);
     const int is_ready = reader.parser && text && xml->elements;
-    const size_t bytes = is_ready ? fread(text, 1, FILE_BYTES_MOST + 1, file) : 0;
+    const size_t bytes =
+        is_ready ? fread(text, 1, is_head ? HEAD_BYTES : FILE_BYTES_MOST + 1, file) : 0;
     if (!is_ready)
         xml->status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %s", path);
     else if (ferror(file))
@@ -144,6 +148,17 @@ weir_status weiri_xml_read(const char *path, weiri_xml *xml)
     return xml->status;
 }
 
+weir_status weiri_xml_read(const char *path, weiri_xml *xml)
+{
+    return xml_read(path, xml, 0);
+}
+
+const weiri_xml_element *weiri_xml_read_root(const char *path, weiri_xml *xml)
+{
+    xml_read(path, xml, 1);
+    return xml->nelements ? xml->elements : NULL;
+}
+
 void weiri_xml_free(weiri_xml *xml)
 {
     for (int i = 0; i < xml->nelements; i++)
@@ -154,7 +169,7 @@ void weiri_xml_free(weiri_xml *xml)
 
 int weiri_xml_is(const weiri_xml_element *element, const char *name)
 {
-    return strcmp(element->words[0], name) == 0;
+    return element && strcmp(element->words[0], name) == 0;
 }
 
 const char *weiri_xml_value(const weiri_xml_element *element, const char *name)

@@ -26,11 +26,15 @@ typedef struct weiri_xml {
  * after an error. WEIR_ERR_INVALID: the file cannot be read, is not well-formed, declares entities
  * or other markup, or has more than 16384 elements; the message has path and line. */
 weir_status weiri_xml_read(const char *path, weiri_xml *xml);
+/* Reads the root alone, which must end within the first 4096 bytes; the caller frees xml. NULL: the
+ * file cannot be read, or does not begin as XML. */
+const weiri_xml_element *weiri_xml_read_root(const char *path, weiri_xml *xml);
 /* Keeps an error of an element's line, with the path, unless an earlier one is kept; control
  * characters of the file are escaped. Returns WEIR_ERR_INVALID. */
 weir_status weiri_xml_refuse(const weiri_xml_element *element, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void weiri_xml_free(weiri_xml *xml);
+/* 1 if there is an element, which has this name. */
 int weiri_xml_is(const weiri_xml_element *element, const char *name);
 /* The value of an attribute; NULL if the element is NULL or has none of this name. */
 const char *weiri_xml_value(const weiri_xml_element *element, const char *name);
