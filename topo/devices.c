@@ -263,10 +263,15 @@ const weiri_topo_device *weiri_topo_nic(const weiri_topo *topo, int nic)
     return device_at(&topo->nics, nic);
 }
 
-int weiri_topo_gpu_by_pci(const weiri_topo *topo, const char *pci)
+int weiri_topo_find(const weiri_topo_table *table, const char *pci)
 {
-    for (int i = 0; i < topo->gpus.count; i++)
-        if (strcasecmp(topo->gpus.entries[i].device.pci, pci) == 0)
+    for (int i = 0; i < table->count; i++)
+        if (strcasecmp(table->entries[i].device.pci, pci) == 0)
             return i;
     return -1;
+}
+
+int weiri_topo_gpu_by_pci(const weiri_topo *topo, const char *pci)
+{
+    return weiri_topo_find(&topo->gpus, pci);
 }

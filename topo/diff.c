@@ -16,6 +16,7 @@ typedef struct topo_diff {
     const char *name_a, *name_b;
     int *gpus, *nics;    /* of b by number in a; -1: missing in b */
     int found, is_mixed; /* 1: NCCL has described one of the two */
+    char subject[160];   /* the device that is compared, before what differs */
     FILE *out;
 } topo_diff;
 
@@ -31,20 +32,12 @@ __attribute__((format(printf, 2, 3))) static void diff_say(topo_diff *diff, cons
 
 /* ------------------------------------------------------------------ pairing */
 
-static int diff_find(const weiri_topo_table *table, const char *pci)
-{
-    for (int i = 0; i < table->count; i++)
-        if (strcmp(table->entries[i].device.pci, pci) == 0)
-            return i;
-    return -1;
-}
-
 /* The numbers in b of a's devices; NULL without memory. */
 static int *diff_pair(const weiri_topo_table *a, const weiri_topo_table *b)
 {
     int *pairs = calloc((size_t)a->count + 1, sizeof *pairs), common = 0;
     for (int i = 0; pairs && i < a->count; i++) {
-        pairs[i] = diff_find(b, a->entries[i].device.pci);
+        pairs[i] = weiri_topo_find(b, a->entries[i].device.pci);
         common += pairs[i] >= 0;
     }
     for (int i = 0; pairs && !common && i < a->count; i++)
@@ -78,51 +71,45 @@ static int diff_is_other(double a, double b)
     return fabs(a - b) > 0.01 * fmax(fabs(a), fabs(b));
 }
 
+static void diff_text(topo_diff *diff, const char *what, const char *a, const char *b)
+{
+    if (*a && *b && strcmp(a, b) != 0)
+        diff_say(diff, "%s%s: %s in %s, %s in %s", diff->subject, what, a, diff->name_a, b,
+                 diff->name_b);
+}
+
 /* unit: with a blank before it. An unknown rate differs from none. */
 static void diff_rate(topo_diff *diff, const char *what, double a, double b, const char *unit)
 {
     if (a > 0 && b > 0 && diff_is_other(a, b))
-        diff_say(diff, "%s: %g%s in %s, %g%s in %s", what, round(a * 10) / 10, unit, diff->name_a,
-                 round(b * 10) / 10, unit, diff->name_b);
-}
-
-static void diff_text(topo_diff *diff, const char *what, const char *a, const char *b)
-{
-    if (*a && *b && strcmp(a, b) != 0)
-        diff_say(diff, "%s: %s in %s, %s in %s", what, a, diff->name_a, b, diff->name_b);
+        diff_say(diff, "%s%s: %g%s in %s, %g%s in %s", diff->subject, what, round(a * 10) / 10,
+                 unit, diff->name_a, round(b * 10) / 10, unit, diff->name_b);
 }
 
 static void diff_number(topo_diff *diff, const char *what, int a, int b)
 {
     if (a != b)
-        diff_say(diff, "%s: %d in %s, %d in %s", what, a, diff->name_a, b, diff->name_b);
+        diff_say(diff, "%s%s: %d in %s, %d in %s", diff->subject, what, a, diff->name_a, b,
+                 diff->name_b);
 }
 
 static void diff_device(topo_diff *diff, const char *kind, int number, const weiri_topo_device *a,
                         const weiri_topo_device *b)
 {
     static const char *const states[] = {"", "down", "up"};
-    char what[160];
-    const int length = snprintf(what, sizeof what, "%s %d (%s)", kind, number, a->pci);
-    char *rest = what + length;
-    const size_t room = sizeof what - (size_t)length;
-    snprintf(rest, room, ", address");
-    diff_text(diff, what, a->pci, b->pci);
-    snprintf(rest, room, ", model");
+    const int is_half = !diff_is_other(a->pcie_gbs, 2 * b->pcie_gbs) ||
+                        !diff_is_other(2 * a->pcie_gbs, b->pcie_gbs);
+    snprintf(diff->subject, sizeof diff->subject, "%s %d (%s)", kind, number, a->pci);
+    diff_text(diff, ", address", a->pci, b->pci);
     if (!diff->is_mixed)
-        diff_text(diff, what, a->model, b->model);
-    snprintf(rest, room, ", NUMA node");
-    diff_number(diff, what, a->numa, b->numa);
-    snprintf(rest, room, ", PCIe link%s",
-             diff_is_other(a->pcie_gbs, 2 * b->pcie_gbs) &&
-                     diff_is_other(2 * a->pcie_gbs, b->pcie_gbs)
-                 ? ""
-                 : " (half as wide, such as x8, or half as fast)");
-    diff_rate(diff, what, a->pcie_gbs, b->pcie_gbs, " GB/s");
-    snprintf(rest, room, " %s, network link", a->name);
-    diff_rate(diff, what, a->link_gbits, b->link_gbits, " Gbit/s");
-    snprintf(rest, room, " %s, port", a->name);
-    diff_text(diff, what, states[a->link_up + 1], states[b->link_up + 1]);
+        diff_text(diff, ", model", a->model, b->model);
+    diff_number(diff, ", NUMA node", a->numa, b->numa);
+    diff_rate(diff,
+              is_half ? ", PCIe link (half as wide, such as x8, or half as fast)" : ", PCIe link",
+              a->pcie_gbs, b->pcie_gbs, " GB/s");
+    snprintf(diff->subject, sizeof diff->subject, "%s %d (%s) %s", kind, number, a->pci, a->name);
+    diff_rate(diff, ", network link", a->link_gbits, b->link_gbits, " Gbit/s");
+    diff_text(diff, ", port", states[a->link_up + 1], states[b->link_up + 1]);
 }
 
 /* ---------------------------------------------------------------- distances */

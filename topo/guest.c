@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "programs/numbers.h"
+#include "topo/nccl.h"
 #include "topo/nccl_export.h"
 
 enum { LINE_BYTES = 65536 };
@@ -35,28 +37,15 @@ const struct guest_node *weiri_guest_node(const topo_guest *guest, int numa)
 /* Writes an address in four, two, two and one digits. Returns -1 if text is none. */
 static int guest_address(const char *text, char pci[16])
 {
-    unsigned domain = 0, bus, device, function;
-    char rest;
-    if (strspn(text, "0123456789abcdefABCDEF:.") != strlen(text) || strlen(text) > 12)
+    const char *colon = strchr(text, ':');
+    char full[32];
+    nccl_bus bus;
+    snprintf(full, sizeof full, "%s%s", colon && strchr(colon + 1, ':') ? "" : "0000:", text);
+    if (strlen(text) > 12 || !weiri_nccl_address(full, &bus) || bus.bus > 0xff)
         return -1;
-    if (sscanf(text, "%x:%x:%x.%x%c", &domain, &bus, &device, &function, &rest) != 4) {
-        domain = 0;
-        if (sscanf(text, "%x:%x.%x%c", &bus, &device, &function, &rest) != 3)
-            return -1;
-    }
-    if (domain > 0xffff || bus > 0xff || device > 0x1f || function > 7)
-        return -1;
-    snprintf(pci, 16, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff, device & 0x1f,
-             function & 7);
+    snprintf(pci, 16, "%04x:%02x:%02x.%x", bus.domain & 0xffff, bus.bus & 0xff, bus.device & 0x1f,
+             bus.function & 7);
     return 0;
-}
-
-static int guest_has(const weiri_topo_table *table, const char *pci)
-{
-    int i = 0;
-    while (i < table->count && strcmp(table->entries[i].device.pci, pci) != 0)
-        i++;
-    return i < table->count;
 }
 
 /* Returns the reason for which a pair cannot be used, or NULL. */
@@ -66,7 +55,7 @@ static const char *guest_add_device(topo_guest *guest, const weiri_topo *topo, c
     struct guest_device made = {.line = line};
     if (guest_address(words[0], made.host) != 0 || guest_address(words[1], made.guest) != 0)
         return "expected two PCI addresses such as 0000:1b:00.0, the host's and the guest's";
-    if (!guest_has(&topo->gpus, made.host) && !guest_has(&topo->nics, made.host))
+    if (weiri_topo_find(&topo->gpus, made.host) < 0 && weiri_topo_find(&topo->nics, made.host) < 0)
         return "no GPU or NIC of the host has the first address (weir-topo lists them)";
     for (int i = 0; i < guest->ndevices; i++)
         if (!strcmp(guest->devices[i].host, made.host) ||
@@ -78,18 +67,11 @@ static const char *guest_add_device(topo_guest *guest, const weiri_topo *topo, c
     return NULL;
 }
 
-static int guest_number(const char *text, long *number)
-{
-    char *end;
-    *number = strtol(text, &end, 10);
-    return *end || end == text || *number < 0 || *number > 1023 ? -1 : 0;
-}
-
 static const char *guest_add_node(topo_guest *guest, char *words[4])
 {
     struct guest_node made = {.cpus = NULL};
-    if (!words[3] || guest_number(words[1], &made.host) != 0 ||
-        guest_number(words[2], &made.guest) != 0)
+    if (weiri_whole_read(words[1], 0, 1023, &made.host) != 0 ||
+        weiri_whole_read(words[2], 0, 1023, &made.guest) != 0)
         return "expected numa HOST-NODE GUEST-NODE GUEST-CPUS, such as numa 0 0 0-47";
     for (int i = 0; i < guest->nnodes; i++)
         if (guest->nodes[i].host == made.host || guest->nodes[i].guest == made.guest)

@@ -91,6 +91,8 @@ weir_status weiri_topo_choose_port(const weiri_topo *topo, const weiri_place *pl
                                    weiri_rdma_choice *choice);
 weiri_topo_path weiri_topo_gpu_port(const weiri_topo *topo, int gpu, int port);
 
+/* The device at a PCI address, upper or lower case; -1: none. Pure. */
+int weiri_topo_find(const weiri_topo_table *table, const char *pci);
 /* Returns a set as a list ("0-3,8"), which the caller frees; NULL without memory. */
 char *weiri_topo_list(hwloc_const_bitmap_t cpus);
 /* The PCI device that an OS device belongs to, or NULL. */

@@ -29,6 +29,12 @@ static int nccl_read_bus(const char *text, nccl_bus *bus)
                   &rest) == 4;
 }
 
+int weiri_nccl_address(const char *text, nccl_bus *bus)
+{
+    return nccl_read_bus(text, bus) && bus->domain <= 0xffff && bus->device <= 0x1f &&
+           bus->function <= 7;
+}
+
 /* NCCL joins the functions of a device. */
 static int nccl_same_device(const nccl_bus *a, const nccl_bus *b)
 {
@@ -41,8 +47,7 @@ static nccl_bus nccl_address(const weiri_xml_element *pci)
     nccl_bus bus = {0};
     if (!text)
         weiri_xml_refuse(pci, "<pci> has no busid");
-    else if (!nccl_read_bus(text, &bus) || bus.domain > 0xffff || bus.device > 0x1f ||
-             bus.function > 7)
+    else if (!weiri_nccl_address(text, &bus))
         weiri_xml_refuse(pci, "<pci busid=\"%.40s\">: expected an address such as 0000:1b:00.0",
                          text);
     return bus;

@@ -358,7 +358,7 @@ static int export_node(exporter *e, hwloc_obj_t node, int is_first)
     int i = export_next_of(e, numa, is_first, 0);
     if ((e->guest && !guest) || (e->count && i < 0))
         return 0;
-    fprintf(e->to, "<cpu numaid=\"%ld\"", guest ? guest->guest : numa);
+    fprintf(e->to, "<cpu numaid=\"%lld\"", guest ? guest->guest : numa);
     if (guest || weiri_topo_knows_threads(e->topo))
         export_mask(e, guest ? guest->cpus : node->complete_cpuset);
     export_text(e, "arch", export_architecture(export_fact(e, node, "Architecture")));

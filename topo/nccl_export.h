@@ -16,7 +16,7 @@ typedef struct topo_guest {
         int line;
     } devices[GUEST_DEVICES_MOST];
     struct guest_node {
-        long host, guest;
+        long long host, guest;
         hwloc_bitmap_t cpus; /* the guest's hardware threads */
     } nodes[GUEST_NODES_MOST];
     int ndevices, nnodes;
