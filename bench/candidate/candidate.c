@@ -65,12 +65,20 @@ const char *bench_candidate_forced(bench_candidate *self)
     return self->forced;
 }
 
+void bench_candidate_name_peer(bench_candidate *self, const char *name, const char *version,
+                               const char *mode)
+{
+    char one[21], two[21], three[21];
+    snprintf(self->name, sizeof self->name, "%s:%s%s%s", weiri_text_shown(name, one, sizeof one),
+             weiri_text_shown(version, two, sizeof two), *mode ? ":" : "",
+             weiri_text_shown(mode, three, sizeof three));
+}
+
 void bench_candidate_keep_settings(bench_candidate *self, const char *settings)
 {
     char *all = self->job->peer_settings;
     const size_t used = strlen(all), room = sizeof self->job->peer_settings - used;
-    snprintf(self->settings, sizeof self->settings, "%s", settings);
-    weiri_text_escape(self->settings, sizeof self->settings);
+    weiri_text_shown(settings, self->settings, sizeof self->settings);
     if (*settings)
         snprintf(all + used, room, " %s: %s;", self->name, self->settings);
 }

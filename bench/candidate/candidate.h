@@ -107,6 +107,10 @@ weir_status bench_candidate_file_open(bench_job *job, const bench_buffers *buffe
  * error. */
 weir_status bench_candidate_python_open(bench_job *job, const bench_buffers *buffers,
                                         const bench_peer *peer, bench_candidate **candidate);
+/* Names a peer by what it reports, at most 20 characters each, with control characters escaped, so
+ * that rows stay lines: "gloo:0.5.0:ring". Local. */
+void bench_candidate_name_peer(bench_candidate *self, const char *name, const char *version,
+                               const char *mode);
 /* Keeps what a peer reports of its settings for the header and for its rows. Local. */
 void bench_candidate_keep_settings(bench_candidate *self, const char *settings);
 

@@ -242,8 +242,7 @@ static void file_create(bench_candidate *self, const char *file)
         return;
     found.about.version[sizeof found.about.version - 1] = '\0';
     found.about.settings[sizeof found.about.settings - 1] = '\0';
-    snprintf(self->name, sizeof self->name, "%.20s:%.20s%s%.20s", found.name, found.about.version,
-             colon, state->mode);
+    bench_candidate_name_peer(self, found.name, found.about.version, state->mode);
     bench_candidate_keep_settings(self, found.about.settings);
     self->has_threads = found.about.has_threads;
     if (self->has_threads)

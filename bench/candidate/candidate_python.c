@@ -41,6 +41,7 @@ typedef struct python_about {
 static void python_start(void *context, int fd)
 {
     const python_state *state = context;
+    static const char no_python[] = "python3 cannot be started; install it, or correct PATH";
     char fds[3][16], ranks[4][16];
     const int inherited[] = {fd, state->fds[0], state->fds[1]};
     const int numbers[] = {state->job->group_rank, state->job->group_nranks, state->job->local_rank,
@@ -53,6 +54,7 @@ static void python_start(void *context, int fd)
         snprintf(ranks[i], sizeof ranks[i], "%d", numbers[i]);
     execlp("python3", "python3", "-c", bench_peer_script, state->path, state->mode, fds[0], fds[1],
            fds[2], ranks[0], ranks[1], ranks[2], ranks[3], (char *)NULL);
+    bench_peer_send(fd, BENCH_PEER_FAILED, no_python, sizeof no_python);
 }
 
 /* The bytes of a call's input and output on this rank. */
@@ -168,8 +170,9 @@ static void python_create(bench_candidate *self)
     if (bench_peer_process_do(&state->process, BENCH_PEER_PROBE, NULL, 0, "probe", &about,
                               sizeof about) != 0)
         return;
-    snprintf(self->name, sizeof self->name, "%.20s:%.20s%s%.20s", about.name, about.version, colon,
-             state->mode);
+    about.name[sizeof about.name - 1] = about.version[sizeof about.version - 1] = '\0';
+    about.settings[sizeof about.settings - 1] = '\0';
+    bench_candidate_name_peer(self, about.name, about.version, state->mode);
     bench_candidate_keep_settings(self, about.settings);
     self->has_threads = about.has_threads;
     if (self->has_threads)

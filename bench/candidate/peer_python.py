@@ -42,9 +42,11 @@ def run_call(peer, state, buffers, words):
 
 
 def serve(link, job, path, buffers):
-    peer = state = None
+    peer = state = kind = None
 
     def allgather(mine):
+        if kind != CREATE:
+            raise RuntimeError("job.allgather is for create only")
         send(link, EXCHANGE, bytes(mine))
         every = receive(link, job.nranks * len(mine))
         return [every[i * len(mine):(i + 1) * len(mine)] for i in range(job.nranks)]

@@ -1,6 +1,7 @@
 /* The checked runs of a trial: see checks.h. */
 #include "bench/check/checks.h"
 
+#include "base/text.h"
 #include "bench/job/exchange.h"
 #include "bench/trial/data.h"
 
@@ -123,7 +124,7 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
         bench_exchange_fold(trial->job, BENCH_FOLD_MAX, refusal != NULL) > 0 && !refusal)
         refusal = "it cannot make this call in another group";
     if (refusal)
-        snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
+        weiri_text_shown(refusal, result->refusal, sizeof result->refusal);
     return refusal == NULL;
 }
 

@@ -117,6 +117,16 @@ if command -v python3 >/dev/null; then
     ends "wrong data of a peer in Python are an error" 1
     run ./bench_allreduce -g 2 -b 1K -e 1K -n 5 -d int32 --peer $python
     says "a type that a peer in Python lacks is named" 'it has only sums of float'
+    printf '%s\n' 'name, version, settings = "a\nb", "1\n2", "c\nd"' 'def create(job): return job' \
+        'def refuses(job, call): return "no\nway"' 'def run(job, call): pass' >"$scratch/lines.py"
+    run ./bench_allreduce -g 2 -b 1K -e 1K -n 5 --peer "py:$scratch/lines.py"
+    says "line ends in the texts of a peer are escaped" 'a\x0ab:1\x0a2 takes no part in float sum: no\x0away'
+    printf '%s\n' 'name, version = "late", "1"' 'def create(job): return job' 'def run(job, call): job.allgather(b"x")' >"$scratch/late.py"
+    run ./bench_allreduce -g 2 -b 1K -e 1K -n 5 --peer "py:$scratch/late.py"
+    ends "a peer in Python that exchanges data outside of create is left out" 0
+    says "the reason is given" 'late:1 takes no part in float sum: RuntimeError: job.allgather is for create only'
+    run env PATH=/nowhere ./bench_allreduce -g 2 -b 1K -e 1K -n 5 --peer $python
+    says "a missing python3 is named" 'takes no part in float sum: python3 cannot be started; install it'
     run ./bench_allreduce -g 2 -b 1K -e 1K -n 5 --peer py:none.py
     says "a Python file that is not there is named" 'FileNotFoundError'
 fi
