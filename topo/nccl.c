@@ -18,6 +18,11 @@ enum { CPUS_MOST = 256, GPUS_MOST = 512, DEPTH_MOST = 32, AFFINITY_CPUS_MOST = 1
 
 #define HEX_DIGITS "0123456789abcdefABCDEF"
 
+const char *const weiri_nccl_facts[WEIRI_NCCL_FACTS][2] = {{"arch", "Architecture"},
+                                                           {"vendor", "CPUVendor"},
+                                                           {"familyid", "CPUFamilyNumber"},
+                                                           {"modelid", "CPUModelNumber"}};
+
 /* ------------------------------------------------------------------- values */
 
 /* A PCI address. Domains of addresses that stand for an NVSwitch have more digits than PCI's. */

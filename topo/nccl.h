@@ -44,6 +44,10 @@ typedef struct nccl_machine {
     double *switch_gbs; /* of each GPU to NVSwitches */
 } nccl_machine;
 
+/* Of a processor: NCCL's attribute, and hwloc's. */
+enum { WEIRI_NCCL_FACTS = 4 };
+extern const char *const weiri_nccl_facts[WEIRI_NCCL_FACTS][2];
+
 /* Reads a file, whose path must live as long as machine. The caller frees it, even after an error.
  * WEIR_ERR_INVALID: it cannot be read, or is not NCCL's description of one machine; the message has
  * path and line. */

@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "base/write_file.h"
-#include "programs/xml.h"
+#include "topo/nccl.h"
 
 typedef struct exporter {
     const weiri_topo *topo;
@@ -34,15 +34,6 @@ typedef struct exporter {
 } exporter;
 
 /* ------------------------------------------------------------------- values */
-
-static void export_text(const exporter *e, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    fprintf(e->to, " %s=\"", name);
-    weiri_xml_put(e->to, value);
-    fputc('"', e->to);
-}
 
 /* Words of 32 bits, the highest first. */
 static void export_mask(const exporter *e, hwloc_const_bitmap_t cpus)
@@ -168,7 +159,8 @@ static void export_known_links(const exporter *e, const char *links)
                    class_id) != 4)
             continue;
         fprintf(e->to, "<%s target=\"%s\" count=\"%d\"", kind, target, count);
-        export_text(e, "tclass", *class_id == '-' ? NULL : class_id);
+        if (*class_id != '-')
+            fprintf(e->to, " tclass=\"%s\"", class_id);
         fputs("/>\n", e->to);
     }
 }
@@ -259,7 +251,7 @@ static void export_device(const exporter *e, const struct exported *device)
         export_gpu(e, device);
     } else {
         fputs("<nic>\n<net", e->to);
-        export_text(e, "name", at->name);
+        weiri_xml_put_attribute(e->to, "name", "%s", at->name);
         fprintf(e->to, " port=\"%d\"", at->openfabrics);
         if (at->link_gbits > 0)
             fprintf(e->to, " speed=\"%.0f\"", at->link_gbits * 1000);
@@ -315,23 +307,24 @@ static void export_tree(exporter *e, hwloc_obj_t object, int is_below_port)
         fputs("</pci>\n", e->to);
 }
 
-static const char *export_fact(const exporter *e, hwloc_obj_t node, const char *name)
+/* What hwloc knows of a node's processor, in NCCL's words. */
+static void export_processor(const exporter *e, hwloc_obj_t node)
 {
-    hwloc_obj_t object = node->parent;
-    while (object && !hwloc_obj_get_info_by_name(object, name))
-        object = object->parent;
-    if (!object)
-        object = hwloc_get_obj_by_type(e->topo->hwloc, HWLOC_OBJ_PACKAGE, 0);
-    return object ? hwloc_obj_get_info_by_name(object, name) : NULL;
-}
-
-static const char *export_architecture(const char *of_hwloc)
-{
-    if (!of_hwloc)
-        return NULL;
-    return strncmp(of_hwloc, "aarch64", 7) == 0 ? "arm64"
-           : strncmp(of_hwloc, "ppc64", 5) == 0 ? "ppc64"
-                                                : of_hwloc;
+    for (int i = 0; i < WEIRI_NCCL_FACTS; i++) {
+        hwloc_obj_t object = node->parent;
+        while (object && !hwloc_obj_get_info_by_name(object, weiri_nccl_facts[i][1]))
+            object = object->parent;
+        if (!object)
+            object = hwloc_get_obj_by_type(e->topo->hwloc, HWLOC_OBJ_PACKAGE, 0);
+        const char *value =
+            object ? hwloc_obj_get_info_by_name(object, weiri_nccl_facts[i][1]) : NULL;
+        if (value && i == 0)
+            value = strncmp(value, "aarch64", 7) == 0 ? "arm64"
+                    : strncmp(value, "ppc64", 5) == 0 ? "ppc64"
+                                                      : value;
+        if (value)
+            weiri_xml_put_attribute(e->to, weiri_nccl_facts[i][0], "%s", value);
+    }
 }
 
 /* The first device at or after `i` that is below the node and the first of its root; -1: none.
@@ -361,10 +354,7 @@ static int export_node(exporter *e, hwloc_obj_t node, int is_first)
     fprintf(e->to, "<cpu numaid=\"%lld\"", guest ? guest->guest : numa);
     if (guest || weiri_topo_knows_threads(e->topo))
         export_mask(e, guest ? guest->cpus : node->complete_cpuset);
-    export_text(e, "arch", export_architecture(export_fact(e, node, "Architecture")));
-    export_text(e, "vendor", export_fact(e, node, "CPUVendor"));
-    export_text(e, "familyid", export_fact(e, node, "CPUFamilyNumber"));
-    export_text(e, "modelid", export_fact(e, node, "CPUModelNumber"));
+    export_processor(e, node);
     fputs(">\n", e->to);
     for (; i >= 0; i = export_next_of(e, numa, is_first, i + 1))
         export_tree(e, e->devices[i].root, 0);
@@ -387,41 +377,36 @@ static int export_is_node(const weiri_topo *topo, hwloc_obj_t node)
     return weight > 0;
 }
 
-void weiri_nccl_export(const weiri_topo *topo, const topo_guest *guest, FILE *to)
+static void export_form(const void *context, FILE *to)
 {
-    const size_t n = (size_t)(topo->gpus.count + topo->nics.count) + 1;
-    exporter e = {.topo = topo, .guest = guest, .to = to, .devices = calloc(n, sizeof *e.devices)};
+    exporter e = *(const exporter *)context;
+    const size_t n = (size_t)(e.topo->gpus.count + e.topo->nics.count) + 1;
     hwloc_obj_t node = NULL;
     int is_first = 1;
+    e.to = to;
+    e.devices = calloc(n, sizeof *e.devices);
     fputs("<system version=\"1\">\n", to);
     if (e.devices)
         export_collect(&e);
-    while (e.devices && (node = hwloc_get_next_obj_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE, node)))
-        if (export_is_node(topo, node) && export_node(&e, node, is_first))
+    while (e.devices &&
+           (node = hwloc_get_next_obj_by_type(e.topo->hwloc, HWLOC_OBJ_NUMANODE, node)))
+        if (export_is_node(e.topo, node) && export_node(&e, node, is_first))
             is_first = 0;
     fputs("</system>\n", to);
     free(e.devices);
 }
 
-/* ------------------------------------------------------------------- the file */
-
-typedef struct export_file {
-    const weiri_topo *topo;
-    const topo_guest *guest;
-} export_file;
-
-static void export_write(const void *context, FILE *to)
+void weiri_nccl_export(const weiri_topo *topo, const topo_guest *guest, FILE *to)
 {
-    const export_file *file = context;
-    weiri_nccl_export(file->topo, file->guest, to);
+    export_form(&(exporter){.topo = topo, .guest = guest}, to);
 }
 
 weir_status weiri_topo_save_nccl(const weiri_topo *topo, const char *map, const char *path)
 {
     static topo_guest guest; /* large */
     weir_status status = map ? weiri_guest_read(map, topo, &guest) : WEIR_OK;
-    const export_file file = {topo, map ? &guest : NULL};
-    if (!status && weiri_write_file(path, export_write, &file) != 0) {
+    const exporter e = {.topo = topo, .guest = map ? &guest : NULL};
+    if (!status && weiri_write_file(path, export_form, &e) != 0) {
         const int error = errno;
         status =
             weiri_fail_errno(weiri_write_refuses_path(error) ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,

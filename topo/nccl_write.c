@@ -1,13 +1,9 @@
 /* Writes NCCL's description of a machine as hwloc XML (version 2). */
-#define _GNU_SOURCE /* vasprintf */
-
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "programs/xml.h"
 #include "topo/model.h"
 #include "topo/nccl.h"
 
@@ -24,23 +20,9 @@ typedef struct nccl_writer {
     int next;  /* running number of the next object without a fixed one */
 } nccl_writer;
 
-__attribute__((format(printf, 3, 4))) static void
-nccl_put_attribute(nccl_writer *writer, const char *name, const char *format, ...)
-{
-    char *value = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(writer->to, " %s=\"", name);
-    if (vasprintf(&value, format, arguments) >= 0)
-        weiri_xml_put(writer->to, value);
-    fputc('"', writer->to);
-    va_end(arguments);
-    free(value);
-}
-
 #define nccl_put_info(writer, name, ...)                                                           \
     (fprintf((writer)->to, "<info name=\"%s\"", name),                                             \
-     nccl_put_attribute(writer, "value", __VA_ARGS__), fputs("/>\n", (writer)->to))
+     weiri_xml_put_attribute((writer)->to, "value", __VA_ARGS__), fputs("/>\n", (writer)->to))
 
 static void nccl_put_set(nccl_writer *writer, const char *name, hwloc_const_bitmap_t set)
 {
@@ -152,7 +134,7 @@ static void nccl_put_gpu(nccl_writer *writer, const weiri_xml_element *gpu)
     if (gcn || !number || !nccl_has_own_number(writer->machine, number))
         return;
     nccl_open_osdev(writer, OSDEV_COPROC);
-    nccl_put_attribute(writer, "name", "cuda%.10s", number);
+    weiri_xml_put_attribute(writer->to, "name", "cuda%.10s", number);
     fputs(" subtype=\"CUDA\"/>\n", writer->to);
 }
 
@@ -165,7 +147,7 @@ static void nccl_put_net(nccl_writer *writer, const weiri_xml_element *net)
     if (!name)
         return;
     nccl_open_osdev(writer, port && atoi(port) > 0 ? OSDEV_OPENFABRICS : OSDEV_NETWORK);
-    nccl_put_attribute(writer, "name", "%s", name);
+    weiri_xml_put_attribute(writer->to, "name", "%s", name);
     fputs(">\n", writer->to);
     nccl_put_info(writer, WEIRI_TOPO_INFO_LINK_STATE, "up");
     if (gbits > 0 && gbits <= 10000) /* some plug-ins count other units */
@@ -217,15 +199,11 @@ static void nccl_put_pcis(nccl_writer *writer, const weiri_xml_element *above)
 
 static void nccl_put_processor(nccl_writer *writer, const weiri_xml_element *cpu)
 {
-    static const char *const facts[][2] = {{"arch", "Architecture"},
-                                           {"vendor", "CPUVendor"},
-                                           {"familyid", "CPUFamilyNumber"},
-                                           {"modelid", "CPUModelNumber"}};
-    const char *values[4];
-    for (int i = 0; i < 4; i++) {
-        values[i] = weiri_xml_value(cpu, facts[i][0]);
+    const char *values[WEIRI_NCCL_FACTS];
+    for (int i = 0; i < WEIRI_NCCL_FACTS; i++) {
+        values[i] = weiri_xml_value(cpu, weiri_nccl_facts[i][0]);
         if (values[i])
-            nccl_put_info(writer, facts[i][1], "%s", values[i]);
+            nccl_put_info(writer, weiri_nccl_facts[i][1], "%s", values[i]);
     }
     if (values[0] || values[1])
         nccl_put_info(writer, "CPUModel", "%.40s%s%.20s%s%.20s", values[1] ? values[1] : values[0],

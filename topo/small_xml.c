@@ -1,4 +1,6 @@
 /* Reads a small XML file by Expat: see small_xml.h. */
+#define _GNU_SOURCE /* vasprintf */
+
 #include "topo/small_xml.h"
 
 #include <errno.h>
@@ -10,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "programs/xml.h"
 
 enum { FILE_BYTES_MOST = 16 << 20, HEAD_BYTES = 4096, ELEMENTS_MOST = 16384 };
 
@@ -207,4 +210,17 @@ const weiri_xml_element *weiri_xml_find(const weiri_xml_element *element, const 
 const weiri_xml_element *weiri_xml_child(const weiri_xml_element *element, const char *name)
 {
     return weiri_xml_find(element ? element->child : NULL, name);
+}
+
+void weiri_xml_put_attribute(FILE *to, const char *name, const char *format, ...)
+{
+    char *value = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(to, " %s=\"", name);
+    if (vasprintf(&value, format, arguments) >= 0)
+        weiri_xml_put(to, value);
+    fputc('"', to);
+    va_end(arguments);
+    free(value);
 }

@@ -6,6 +6,8 @@
 #ifndef TOPO_SMALL_XML_H
 #define TOPO_SMALL_XML_H
 
+#include <stdio.h>
+
 #include <weir/weir.h>
 
 typedef struct weiri_xml_element {
@@ -46,5 +48,8 @@ long weiri_xml_number(const weiri_xml_element *element, const char *name, long l
 const weiri_xml_element *weiri_xml_find(const weiri_xml_element *element, const char *name);
 /* The first child of this name; NULL: none. */
 const weiri_xml_element *weiri_xml_child(const weiri_xml_element *element, const char *name);
+/* Writes an attribute with a blank before it; what XML cannot have in a value is escaped. */
+void weiri_xml_put_attribute(FILE *to, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif
