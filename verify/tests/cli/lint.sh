@@ -9,7 +9,12 @@ for name in spelling words links commands dependencies circles figures version; 
     check "the tree passes: $name" ends_with 0 ci/lint-text $name
 done
 check "the tree passes: public headers as C99, C11 and C++11" ends_with 0 ci/lint headers
-check "the tree passes: clang-format 14" eval 'ends_with 0 ci/lint format && grep -q "format.*: clean" "$out"'
+format=$(ci/lint format)
+if [[ $format = *skipped:* ]]; then
+    skip "the tree passes: clang-format 14" "${format#*skipped: }"
+else
+    check "the tree passes: clang-format 14" eval '[[ $format = *format*": clean"* ]]'
+fi
 
 # ------------------------------------------------------------ the index of tests
 check "every test says at its head what it proves" ends_with 0 verify/tests/index
@@ -63,11 +68,13 @@ passes() {
 plant_tree
 check "a tree without faults passes" ends_with 0 ci/lint-text -C "$tree"
 check "an unknown check is refused" ends_with 2 ci/lint-text -C "$tree" grammar
-cp .clang-format "$tree/"
-check "format: a tree without faults passes" eval 'ends_with 0 ci/lint -C "$tree" format && grep -q "format.*: clean" "$out"'
-printf 'int  two(void);\n' >>"$tree/lib/base/error.h"
-check "format: a second blank is found, with its place" \
-    eval 'ends_with 1 ci/lint -C "$tree" format && grep -q "lib/base/error.h:3:" "$out"'
+if [[ $format != *skipped:* ]]; then
+    cp .clang-format "$tree/"
+    check "format: a tree without faults passes" eval 'ends_with 0 ci/lint -C "$tree" format && grep -q "format.*: clean" "$out"'
+    printf 'int  two(void);\n' >>"$tree/lib/base/error.h"
+    check "format: a second blank is found, with its place" \
+        eval 'ends_with 1 ci/lint -C "$tree" format && grep -q "lib/base/error.h:3:" "$out"'
+fi
 check "ci/lint: an unknown part is refused" ends_with 2 ci/lint -C "$tree" grammar
 
 check "spelling: a misspelt comment" finds spelling "recieve" lib/comm/comm.c '/* They recieve. */'

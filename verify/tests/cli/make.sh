@@ -244,7 +244,7 @@ fake_path() {
     rm -rf "$bin"
     mkdir "$bin"
     for name in sh cc g++ make pkg-config mpicc mpirun gnuplot protoc-c codespell clang-format-14 sed mktemp rm tail env dash bash; do
-        ln -s "$(command -v $name)" "$bin/$name"
+        ln -s "$(command -v $name || command -v true)" "$bin/$name" # not every system has clang-format 14
     done
     stub id 'echo 0'
     # The simulated apt-get records its arguments and "installs" gnuplot.
@@ -261,7 +261,7 @@ deps() { env -i PATH="$bin" HOME="$scratch" ci/deps "$@"; }
 apt_got() { grep -qE -- "$1" "$scratch/apt"; }
 
 complete=yes
-for name in cc g++ make pkg-config mpicc mpirun gnuplot protoc-c codespell clang-format-14; do
+for name in cc g++ make pkg-config mpicc mpirun gnuplot protoc-c codespell; do
     command -v $name >/dev/null || complete=$name
 done
 if [ $complete = yes ] && pkg-config --exists hwloc expat cmocka gsl jansson sqlite3; then
@@ -283,6 +283,15 @@ if [ $complete = yes ] && pkg-config --exists hwloc expat cmocka gsl jansson sql
     fake_path && rm "$bin/gnuplot"
     check "deps: a benchmark needs no gnuplot" eval 'ends_with 0 deps run && silent && [ ! -e "$scratch/apt" ]'
     check "deps: an unknown argument is a usage error" eval 'ends_with 2 deps all-of-it && one_line_says "ci/deps [run]"'
+
+    fake_path && rm "$bin/clang-format-14"
+    check "deps: clang-format alone is not installed" eval 'ends_with 0 deps && silent && [ ! -e "$scratch/apt" ]'
+    fake_path && rm "$bin/gnuplot" "$bin/clang-format-14" && stub apt-cache 'exit 0'
+    check "deps: clang-format is installed with other packages" \
+        eval 'ends_with 0 deps && apt_got "install gnuplot-nox clang-format-14"'
+    fake_path && rm "$bin/gnuplot" "$bin/clang-format-14" && stub apt-cache 'exit 100'
+    check "deps: a release of clang-format that the system does not have is left out" \
+        eval 'ends_with 0 deps && ! apt_got clang-format'
 
     fake_path && rm "$bin/gnuplot" && stub id 'echo 1000'
     check "deps: without root and sudo ends with 3" ends_with 3 deps
