@@ -14,6 +14,11 @@
 #include "base/text.h"
 #include "programs/xml.h"
 
+/* Expat 2.9 deprecates the old function, and earlier releases have no other. */
+#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9
+#define XML_GetCurrentLineNumber XML_GetCurrentLineNumber64
+#endif
+
 enum { FILE_BYTES_MOST = 16 << 20, HEAD_BYTES = 4096, ELEMENTS_MOST = 16384 };
 
 /* Where the reader is. */

@@ -122,8 +122,10 @@ TEST(lines_of_a_plot_have_titles_colours_ranges_and_intervals)
 TEST(points_that_cannot_be_drawn_leave_the_texts_of_others_in_place)
 {
     const results_axes axes = {.x = "bytes", .y = "time, us", .log_x = 1};
-    const results_point points[] = {
-        {1024, 5, NAN, NAN}, {2048, INFINITY, NAN, NAN}, {4096, NAN, NAN, NAN}, {8192, 7, 6, 8}};
+    const results_point points[] = {{1024, 5, NAN, NAN, NULL},
+                                    {2048, INFINITY, NAN, NAN, NULL},
+                                    {4096, NAN, NAN, NAN, NULL},
+                                    {8192, 7, 6, 8, NULL}};
     results_plots plots;
     if (results_plots_open(&plots) != 0)
         skip(); /* no gnuplot */
