@@ -1,8 +1,9 @@
 """Checks of one-sided calls that threads repeat, over libweir_nccl.so on host memory, run by
 cli/nccl_calls.sh: what a thread keeps of its latest calls is never used after a window or a
-communicator has ended, nor in a forked child. Prints TAP. The jobs are those of nccl_checks.py.
+communicator has ended, nor in a forked child; and ended ones leave no memory. Prints TAP. The jobs are those of nccl_checks.py.
 """
 import ctypes
+import gc
 import os
 import sys
 import threading
@@ -165,6 +166,37 @@ def ended_under_threads(r):
         r.lib.MemFree(window.at)
 
 
+class Mallinfo(ctypes.Structure):
+    """struct mallinfo2 of glibc 2.33 and later."""
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks",
+        "keepcost")]
+
+
+def bytes_in_use():
+    """Of malloc, in all arenas; 0 if this C library does not tell."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return 0
+    gc.collect()
+    library.mallinfo2.restype = Mallinfo
+    info = library.mallinfo2()
+    return info.uordblks + info.hblkhd
+
+
+def ended(r):
+    """Windows and communicators that have ended leave no memory."""
+    used = []
+    for turn in range(12):
+        comm = r.comm("turn%d" % turn)
+        window = Window(r, comm)
+        trips(r, comm, window, turn, rounds=3)
+        window.close()
+        r.lib.CommDestroy(comm)
+        used.append(bytes_in_use())
+    demand(used[-1] - used[3] < 8 * 2048, used)
+
+
 CHECKS = [
     ("repeated calls with stale windows and communicators are refused", stale, 2, "nccl"),
     ("repeated signals to destroyed communicators are refused", stale_signals, 2, "nccl"),
@@ -172,6 +204,8 @@ CHECKS = [
     ("repeated calls are refused while a communicator is suspended", suspended, 2, "nccl"),
     ("a forked child may not repeat its parent's calls", forked, 2, "nccl"),
     ("an abort waits for threads that repeat calls", ended_under_threads, 2, "nccl"),
+    ("ended communicators leave no memory", ended, 2, "nccl"),
+    ("ended communicators of two nodes leave no memory", ended, "ab", "nccl"),
 ]
 
 
