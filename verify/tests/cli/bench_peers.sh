@@ -76,6 +76,18 @@ measure faulty.so -d int32
 ends "a type that a peer lacks is no error" 0
 says "a type that a peer lacks is named" 'faulty:1.2 takes no part in int32 sum: it has only float'
 
+# Sums of the exact data are not rounded, so that only numbers of full precision show a peer that rounds wrongly.
+if command -v mpirun >/dev/null; then
+    coarse() {
+        run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --verify "$1" --peer "$scratch/faulty.so:coarse" --csv "$scratch/a.csv"
+    }
+    coarse exact
+    ends "a peer that rounds wrongly is right with exact data" 0
+    coarse both
+    ends "it is wrong with full precision, compared with MPI" 1
+    rows "its rows fail" faulty:1.2:coarse fail 2
+fi
+
 # A peer with threads of its own whose ranks may use one core.
 run taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')" ./bench_allreduce -g 2 -b 1K -e 1K -n 5 \
     --peer "$scratch/faulty.so:threads" --peer "$scratch/gathered.so" --csv "$scratch/starved.csv"

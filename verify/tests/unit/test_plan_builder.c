@@ -65,6 +65,29 @@ TEST(instances_divide_single_chunks_where_lengths_differ)
     }
 }
 
+TEST(a_plan_has_what_its_specification_says)
+{
+    two t = create_two((weir_plan_spec){.name = "spec",
+                                        .in_place = 1,
+                                        .double_scratch = 1,
+                                        .reuse_resources = 1,
+                                        .nthreads = 96,
+                                        .alignment = 32,
+                                        .min_bytes = 1024,
+                                        .max_bytes = 4096});
+    weir_plan_copy(at(t.out[0], 0), at(t.in[0], 0), 0);
+    weir_plan *plan = build(t.b);
+    uint64_t least, most;
+    weir_plan_range(plan, &least, &most);
+    assert_true(least == 1024 && most == 4096);
+    assert_true(plan->min_bytes == 1024 && plan->max_bytes == 4096);
+    assert_true(plan->nthreads == 96 && plan->alignment == 32);
+    assert_true(plan->in_place && plan->double_scratch && plan->reuse_resources);
+    assert_string_equal(plan->name, "spec");
+    assert_int_equal(plan->nranks, 2);
+    weir_plan_free(plan);
+}
+
 TEST(groups_divide_bytes)
 {
     two t = create_two((weir_plan_spec){0});
