@@ -36,6 +36,15 @@ static void many_buffers(weir_comm *comm, int *failures)
     for (int rank = 0; rank < weir_comm_nranks(comm); rank++)
         EXPECT(failures, attachments_of(comm, rank) ==
                              (rank == weir_comm_rank(comm) ? 0 : WEIRI_ATTACHMENTS_MAX));
+    /* The buffer of every second call stays attached. */
+    reduce_right(comm, failures, in[BUFFERS - 1], out, SMALL / 4, 0, "fused");
+    for (int i = BUFFERS - 8; i < BUFFERS - 1 && !xpmem_is_real(); i++) {
+        reduce_right(comm, failures, in[i], out, SMALL / 4, i, "fused");
+        EXPECT_OK(failures, weir_comm_barrier(comm));
+        const int before = xpmem_standin.count().attaches;
+        reduce_right(comm, failures, in[BUFFERS - 1], out, SMALL / 4, i, "fused");
+        EXPECT(failures, xpmem_standin.count().attaches == before);
+    }
     for (int i = 0; i < BUFFERS && !xpmem_is_real(); i++)
         xpmem_standin.free(in[i]);
 }
