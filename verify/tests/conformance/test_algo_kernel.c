@@ -154,6 +154,33 @@ static void test_a_changed_header_is_seen(void **state)
     run_on(1, expect_sum, &factor);
 }
 
+/* A kernel of a source whose includes are not all known is compiled anew each time. */
+static int expect_uncached(weir_comm *comm, void *argument)
+{
+    uint64_t sum = 0;
+    int is_cached = 1, failures = compile_and_add(comm, 1, &sum, &is_cached);
+    EXPECT(&failures, sum == *(const uint64_t *)argument && !is_cached);
+    return failures;
+}
+
+static void test_a_changed_header_of_a_macro_is_seen(void **state)
+{
+    char text[2048];
+    uint64_t factor = 10;
+    const char *at = strstr(source, "#include \"part.h\"\n");
+    (void)state;
+    assert_non_null(at);
+    snprintf(text, sizeof text, "%.*s#define PART \"part.h\"\n#include PART\n%s",
+             (int)(at - source), source, strchr(at, '\n') + 1);
+    algo_write("a.cu", text);
+    run_on(1, expect_uncached, &factor);
+    algo_write("part.h", "#define FACTOR 12\n");
+    factor = 12;
+    run_on(1, expect_uncached, &factor);
+    algo_write("part.h", part);
+    algo_write("a.cu", source);
+}
+
 static int fails(weir_comm *comm, void *argument)
 {
     weir_kernel *kernel = NULL;
@@ -530,6 +557,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_kernel_is_compiled_once_and_launched),
         cmocka_unit_test(test_a_changed_header_is_seen),
+        cmocka_unit_test(test_a_changed_header_of_a_macro_is_seen),
         cmocka_unit_test(test_a_kernel_that_fails_aborts_the_communicator),
         cmocka_unit_test(test_parameters_are_laid_out_as_structs),
         cmocka_unit_test(test_bad_sources_are_refused_on_every_rank),

@@ -266,9 +266,9 @@ def check_times(row, times, aggregate):
 def check_order(row):
     """Relations between the times of any row. An interval of rounds may exceed all times."""
     t = {name: float(row[name]) for name in TIMES}
-    holds(f"min <= median <= p99 <= max, 0 < low <= median <= high: {t}",
+    holds(f"min <= median <= p99 <= max, 0 <= low <= median <= high: {t}",
           t["min_us"] <= t["median_us"] <= t["p99_us"] <= t["max_us"]
-          and 0 < t["ci_low_us"] <= t["median_us"] <= t["ci_high_us"])
+          and 0 <= t["ci_low_us"] <= t["median_us"] <= t["ci_high_us"])
 
 
 def check_bandwidths(row, median_us, factor):
@@ -528,6 +528,11 @@ def check_header(case, run):
     same("Ranks", run.comment(r"^# Ranks: (\d+) on (\d+) node;"), (str(case.ranks), "1"))
     manifest, config = dict(run.manifest), dict(run.json["config"])
     same("complete", manifest.pop("complete"), True)
+    same("keys of JSON", list(run.json), "version start_time args env nccl_version config manifest results "
+         f"out_of_bounds average_bus_bandwidth wall_time {'determinism ' * case.determinism}warnings errors end_time".split())
+    same("version", (run.json["version"], run.json["nccl_version"]), (3, 0))
+    holds(f"env {run.json['env']} has WEIR_BACKEND", "WEIR_BACKEND=host" in run.json["env"])
+    holds(f"env {run.json['env']} is of this process", set(run.json["env"]) <= {f"{k}={v}" for k, v in {**os.environ, "WEIR_CHECK": "1"}.items()})
     inside = run.json["manifest"]
     same("manifest in JSON", {k: v for k, v in inside.items() if k != "warnings"},
          {k: v for k, v in manifest.items() if k != "warnings"})
