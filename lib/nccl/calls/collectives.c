@@ -8,9 +8,18 @@
 
 /* -------------------------------------------------------------------- checks */
 
-static ncclResult_t nccl_call_refuse(const weiri_nccl_call *call, const char *why)
+static ncclResult_t nccl_call_refuse(const weiri_nccl_call *call, const char *what, int value)
 {
-    return weiri_nccl_fail(ncclInvalidArgument, "%s: %s", weiri_nccl_function_of(call), why);
+    return weiri_nccl_fail(ncclInvalidArgument, "%s: unknown %s %d", weiri_nccl_function_of(call),
+                           what, value);
+}
+
+static ncclResult_t nccl_call_refuse_rank(const weiri_nccl_comm *comm, const weiri_nccl_call *call,
+                                          int rank)
+{
+    return weiri_nccl_fail(ncclInvalidArgument, "%s: %s %d, but the communicator has ranks 0 to %d",
+                           weiri_nccl_function_of(call), weiri_nccl_is_p2p(call) ? "peer" : "root",
+                           rank, comm->nranks - 1);
 }
 
 static int nccl_call_reads(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
@@ -51,16 +60,18 @@ static ncclResult_t nccl_call_check(const weiri_nccl_comm *comm, weiri_nccl_call
     const int root = weiri_nccl_is_p2p(call) ? weiri_nccl_peer(call) : call->call.root;
     const size_t count = weiri_nccl_count(call);
     if ((unsigned)call->call.dtype >= ncclNumTypes)
-        return nccl_call_refuse(call, "unknown data type");
+        return nccl_call_refuse(call, "data type", (int)call->call.dtype);
     if (weiri_contract_of((int)call->call.collective)->reduces && !nccl_call_resolve_op(comm, call))
-        return nccl_call_refuse(call, "unknown operation, or one of another type");
+        return nccl_call_refuse(call, "operation, or one of another type:", (int)call->call.op);
     if (root < 0 || root >= comm->nranks)
-        return nccl_call_refuse(call, "root or peer is outside the communicator");
+        return nccl_call_refuse_rank(comm, call, root);
     if (count > SIZE_MAX / 16 / (size_t)comm->nranks)
-        return nccl_call_refuse(call, "count is too large");
-    if (count && ((nccl_call_reads(comm, call) && !call->call.in) ||
-                  (nccl_call_writes(comm, call) && !call->call.out)))
-        return nccl_call_refuse(call, "a buffer is NULL");
+        return weiri_nccl_fail(ncclInvalidArgument, "%s: count %zu is too large",
+                               weiri_nccl_function_of(call), count);
+    const int lacks_in = nccl_call_reads(comm, call) && !call->call.in;
+    if (count && (lacks_in || (nccl_call_writes(comm, call) && !call->call.out)))
+        return weiri_nccl_fail(ncclInvalidArgument, "%s: %s is NULL", weiri_nccl_function_of(call),
+                               lacks_in ? "sendbuff" : "recvbuff");
     int ended = atomic_load(&comm->async_error);
     if (ended)
         return weiri_nccl_fail((ncclResult_t)ended,

@@ -212,9 +212,13 @@ static ncclResult_t init_rank(ncclComm_t *comm, int nranks, const ncclUniqueId *
     weiri_nccl_settings settings;
     ncclResult_t result = weiri_nccl_read_config(config, NULL, &settings);
     weiri_nccl_comm_request *request = NULL;
-    if (result == ncclSuccess && (!comm || nranks < 1 || rank < 0 || rank >= nranks))
-        result =
-            weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitRank: rank %d of %d", rank, nranks);
+    if (result == ncclSuccess && !comm)
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitRank: comm is NULL");
+    if (result == ncclSuccess && (nranks < 1 || rank < 0 || rank >= nranks))
+        result = weiri_nccl_fail(ncclInvalidArgument,
+                                 "ncclCommInitRank: rank %d of %d; expected 1 or more ranks, and a "
+                                 "rank from 0 to their number - 1",
+                                 rank, nranks);
     if (result == ncclSuccess && !(request = malloc(sizeof *request)))
         result = weiri_nccl_fail(ncclSystemError, "no memory for a communicator");
     if (result != ncclSuccess)

@@ -105,7 +105,9 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
     weiri_nccl_settings settings;
     ncclResult_t result = read_part_config(comm, config, &settings);
     split *request = NULL;
-    if (result == ncclSuccess && (!newcomm || color < NCCL_SPLIT_NOCOLOR))
+    if (result == ncclSuccess && !newcomm)
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommSplit: newcomm is NULL");
+    if (result == ncclSuccess && color < NCCL_SPLIT_NOCOLOR)
         result =
             weiri_nccl_fail(ncclInvalidArgument,
                             "ncclCommSplit: color %d; expected >= 0 or NCCL_SPLIT_NOCOLOR", color);

@@ -600,13 +600,19 @@ def refusals(r):
         demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, handle, None) == ARGUMENT)
         demand(not handle or lib.try_("CommDestroy", handle) == ARGUMENT)
     reduce = lambda *a: lib.try_("AllReduce", *a, comm, None)  # noqa: E731
-    demand(reduce(data, data, 1, 12, SUM) == ARGUMENT and "data type" in lib.last_error())
+    demand(reduce(data, data, 1, 12, SUM) == ARGUMENT and "data type 12" in lib.last_error())
     demand(reduce(data, data, 1, INT32, 5) == ARGUMENT and "operation" in lib.last_error())
-    demand(reduce(None, data, 1, INT32, SUM) == ARGUMENT and "NULL" in lib.last_error())
+    demand(reduce(None, data, 1, INT32, SUM) == ARGUMENT and "sendbuff is NULL" in lib.last_error())
+    demand(reduce(data, None, 1, INT32, SUM) == ARGUMENT and "recvbuff is NULL" in lib.last_error())
+    demand(lib.try_("CommInitRank", None, 1, wrong, 0) == ARGUMENT and "comm is NULL" in lib.last_error())
+    demand(lib.try_("CommSplit", comm, 0, 0, None, None) == ARGUMENT
+           and "newcomm is NULL" in lib.last_error())
     demand(reduce(data, data, 1 << 62, INT32, SUM) == ARGUMENT)
     demand(reduce(None, None, 0, INT32, SUM) == OK)
     demand(lib.try_("Reduce", data, data, 1, INT32, SUM, 2, comm, None) == ARGUMENT)
+    demand("root 2, but the communicator has ranks 0 to" in lib.last_error())
     demand(lib.try_("Send", data, 1, INT32, -1, comm, None) == ARGUMENT)
+    demand("peer -1, but the communicator has ranks 0 to" in lib.last_error())
     demand(lib.try_("Send", data, 1, INT32, r.rank, comm, None) == USAGE)
     for name in ("CommCount", "CommCuDevice", "CommUserRank"):  # an error names its function
         demand(lib.try_(name, comm, None) == ARGUMENT and f"nccl{name}" in lib.last_error())
