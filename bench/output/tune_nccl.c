@@ -97,22 +97,18 @@ static nccl_gain test_gain(const bench_row *row, int fallback, int candidate)
     nccl_gain gain = {.chance = 1, .time_us = result->stats.median};
     if (!is_comparable(row, fallback, candidate))
         return gain;
-    double *scratch = calloc((size_t)result->iterations + 1, sizeof *scratch);
-    double sum = 0, squares = 0;
-    const double n = result->rounds;
-    for (int round = 0; scratch && round < result->rounds; round++) {
-        const double value = round_gain(row, fallback, candidate, round, scratch);
-        sum += value;
-        squares += value * value;
+    const int n = result->rounds;
+    double *gains = calloc((size_t)n + (size_t)result->iterations, sizeof *gains);
+    for (int round = 0; gains && round < n; round++)
+        gains[round] = round_gain(row, fallback, candidate, round, gains + n);
+    if (gains) {
+        const bench_stats stats = bench_stats_make(gains, (size_t)n);
+        const double deviation = stats.stdev * sqrt(n / (n - 1.)); /* of a sample */
+        const double error = fmax(deviation, least_deviation) / sqrt(n);
+        gain.mean = stats.mean;
+        gain.chance = bench_student_tail(n - 1, (gain.mean - log1p(least_gain)) / error);
     }
-    if (scratch) {
-        const double variance = fmax(0, (squares - sum * sum / n) / (n - 1));
-        const double error = fmax(sqrt(variance), least_deviation) / sqrt(n);
-        gain.mean = sum / n;
-        gain.chance =
-            bench_student_tail(result->rounds - 1, (gain.mean - log1p(least_gain)) / error);
-    }
-    free(scratch);
+    free(gains);
     return gain;
 }
 
