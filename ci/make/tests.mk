@@ -8,8 +8,8 @@ TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if 
 	$(if $(HAVE_JANSSON),,test_plan% test_gpu_planned%) $(if $(HAVE_RESULTS),,test_results% test_bench_health%) $(if $(HAVE_CUDA),,test_gpu%) \
 	$(if $(HAVE_VERBS),,test_net_ib%),$(notdir $(file))),,$(file)))
 TEST_SCRIPTS := $(wildcard $(addsuffix /*.sh,$(TEST_DIRS)))
-# Every test program can register the network transport that is a test double.
-TEST_DOUBLE_SRC := verify/tests/support/net_shm.c
+# Every test program can register the network transport that is a test double, and its children end when they crash.
+TEST_DOUBLE_SRC := verify/tests/support/net_shm.c verify/tests/support/crash_in_child.c
 # The checker of memory order is linked into tests that are built for it, and is not instrumented.
 ORDER_SRC := verify/tests/support/order_checker.c
 TEST_DOUBLE_SRC += $(if $(filter order,$(BUILD)),$(ORDER_SRC))
