@@ -6,8 +6,7 @@
  *               symmetric windows
  *   zero-cta    the same, with the policy that leaves copies to the copy engines
  *
- * Each mode has its own communicator. If the library has no all-to-all, and for alltoallv, gather,
- * scatter and sendrecv, a call is a group of sends and receives. NVLink multicast stays off
+ * Each mode has its own communicator. NVLink multicast stays off
  * (vendor.h).
  */
 #include "bench/candidate/candidate.h"
@@ -90,91 +89,13 @@ static void nccl_take_control(bench_candidate *self)
     control->asked = control->applied = 0;
 }
 
-/* Sends one block to a rank, or receives one; nothing for an empty block. */
-static vendor_result nccl_send_block(const nccl_state *state, const weir_call *c, size_t at,
-                                     size_t count, int rank, void *stream)
-{
-    size_t width = weir_dtype_bytes(c->dtype);
-    if (count == 0)
-        return 0;
-    return state->vendor.send((const char *)c->in + at * width, count, bench_vendor_type(c->dtype),
-                              rank, state->comm, stream);
-}
-
-static vendor_result nccl_recv_block(const nccl_state *state, const weir_call *c, size_t at,
-                                     size_t count, int rank, void *stream)
-{
-    size_t width = weir_dtype_bytes(c->dtype);
-    if (count == 0)
-        return 0;
-    return state->vendor.recv((char *)c->out + at * width, count, bench_vendor_type(c->dtype), rank,
-                              state->comm, stream);
-}
-
-static vendor_result nccl_exchange_with(const bench_candidate *self, int rank, void *stream)
-{
-    const weir_call *c = &self->operation->call;
-    const nccl_state *state = self->state;
-    size_t block = c->count, to = (size_t)rank;
-    vendor_result result;
-    if (c->collective == WEIR_COLL_ALLTOALLV) {
-        result = nccl_send_block(state, c, c->splits->send_displs[to], c->splits->send_counts[to],
-                                 rank, stream);
-        return result ? result
-                      : nccl_recv_block(state, c, c->splits->recv_displs[to],
-                                        c->splits->recv_counts[to], rank, stream);
-    }
-    if (c->collective == WEIR_COLL_ALLTOALL) {
-        result = nccl_send_block(state, c, to * block, block, rank, stream);
-        return result ? result : nccl_recv_block(state, c, to * block, block, rank, stream);
-    }
-    result = rank == c->destination ? nccl_send_block(state, c, 0, block, rank, stream) : 0;
-    if (result == 0 && rank == c->source)
-        result = nccl_recv_block(state, c, 0, block, rank, stream);
-    return result;
-}
-
-static vendor_result nccl_run_group(const bench_candidate *self, void *stream)
-{
-    const nccl_state *state = self->state;
-    vendor_result result = state->vendor.group_start();
-    for (int rank = 0; rank < self->job->group_nranks && result == 0; rank++)
-        result = nccl_exchange_with(self, rank, stream);
-    vendor_result ended = state->vendor.group_end();
-    return result ? result : ended;
-}
-
-static vendor_result nccl_run_call(const bench_candidate *self, void *stream)
-{
-    const weir_call *c = &self->operation->call;
-    const nccl_state *state = self->state;
-    const bench_vendor *v = &state->vendor;
-    int type = bench_vendor_type(c->dtype), op = bench_vendor_op(c->op);
-    switch (c->collective) {
-    case WEIR_COLL_ALLREDUCE:
-        return v->allreduce(c->in, c->out, c->count, type, op, state->comm, stream);
-    case WEIR_COLL_REDUCE_SCATTER:
-        return v->reduce_scatter(c->in, c->out, c->count, type, op, state->comm, stream);
-    case WEIR_COLL_ALLGATHER:
-        return v->allgather(c->in, c->out, c->count, type, state->comm, stream);
-    case WEIR_COLL_BROADCAST:
-        return v->broadcast(c->in, c->out, c->count, type, c->root, state->comm, stream);
-    case WEIR_COLL_REDUCE:
-        return v->reduce(c->in, c->out, c->count, type, op, c->root, state->comm, stream);
-    case WEIR_COLL_ALLTOALL:
-        if (v->alltoall)
-            return v->alltoall(c->in, c->out, c->count, type, state->comm, stream);
-        break;
-    default:
-        break;
-    }
-    return nccl_run_group(self, stream);
-}
-
 static weir_status nccl_run(bench_candidate *self)
 {
+    const nccl_state *state = self->state;
     nccl_take_control(self);
-    return nccl_check(self, nccl_run_call(self, bench_gpu_stream(self->job->gpu)),
+    return nccl_check(self,
+                      bench_vendor_run(&state->vendor, state->comm, self->job->group_nranks,
+                                       &self->operation->call, bench_gpu_stream(self->job->gpu)),
                       weir_collective_name(self->operation->collective));
 }
 

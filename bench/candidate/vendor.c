@@ -178,3 +178,71 @@ int bench_vendor_op(weir_op op)
         [WEIR_SUM] = 0, [WEIR_PROD] = 1, [WEIR_MAX] = 2, [WEIR_MIN] = 3, [WEIR_AVG] = 4};
     return ops[op];
 }
+
+/* Sends a block to a rank, and receives one from it; nothing for an empty block. */
+static vendor_result vendor_swap(const bench_vendor *v, vendor_comm comm, const weir_call *c,
+                                 int rank, const size_t counts[2], const size_t displs[2],
+                                 void *stream)
+{
+    const size_t width = weir_dtype_bytes(c->dtype);
+    const int type = bench_vendor_type(c->dtype);
+    const vendor_result result = counts[0] ? v->send((const char *)c->in + displs[0] * width,
+                                                     counts[0], type, rank, comm, stream)
+                                           : 0;
+    return result || !counts[1]
+               ? result
+               : v->recv((char *)c->out + displs[1] * width, counts[1], type, rank, comm, stream);
+}
+
+static vendor_result vendor_exchange_with(const bench_vendor *v, vendor_comm comm,
+                                          const weir_call *c, int rank, void *stream)
+{
+    const size_t to = (size_t)rank, block = c->count;
+    size_t counts[2] = {block, block}, displs[2] = {to * block, to * block};
+    if (c->collective == WEIR_COLL_ALLTOALLV) {
+        counts[0] = c->splits->send_counts[to];
+        counts[1] = c->splits->recv_counts[to];
+        displs[0] = c->splits->send_displs[to];
+        displs[1] = c->splits->recv_displs[to];
+    } else if (c->collective == WEIR_COLL_SENDRECV) {
+        counts[0] = rank == c->destination ? block : 0;
+        counts[1] = rank == c->source ? block : 0;
+        displs[0] = displs[1] = 0;
+    }
+    return vendor_swap(v, comm, c, rank, counts, displs, stream);
+}
+
+static vendor_result vendor_run_group(const bench_vendor *v, vendor_comm comm, int nranks,
+                                      const weir_call *c, void *stream)
+{
+    vendor_result result = v->group_start();
+    for (int rank = 0; rank < nranks && result == 0; rank++)
+        result = vendor_exchange_with(v, comm, c, rank, stream);
+    const vendor_result ended = v->group_end();
+    return result ? result : ended;
+}
+
+vendor_result bench_vendor_run(const bench_vendor *v, vendor_comm comm, int nranks,
+                               const weir_call *c, void *stream)
+{
+    const int type = bench_vendor_type(c->dtype), op = bench_vendor_op(c->op);
+    switch (c->collective) {
+    case WEIR_COLL_ALLREDUCE:
+        return v->allreduce(c->in, c->out, c->count, type, op, comm, stream);
+    case WEIR_COLL_REDUCE_SCATTER:
+        return v->reduce_scatter(c->in, c->out, c->count, type, op, comm, stream);
+    case WEIR_COLL_ALLGATHER:
+        return v->allgather(c->in, c->out, c->count, type, comm, stream);
+    case WEIR_COLL_BROADCAST:
+        return v->broadcast(c->in, c->out, c->count, type, c->root, comm, stream);
+    case WEIR_COLL_REDUCE:
+        return v->reduce(c->in, c->out, c->count, type, op, c->root, comm, stream);
+    case WEIR_COLL_ALLTOALL:
+        if (v->alltoall)
+            return v->alltoall(c->in, c->out, c->count, type, comm, stream);
+        break;
+    default:
+        break;
+    }
+    return vendor_run_group(v, comm, nranks, c, stream);
+}

@@ -89,4 +89,10 @@ weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why,
 int bench_vendor_type(weir_dtype dtype);
 int bench_vendor_op(weir_op op);
 
+/* Enqueues a collective on a communicator of nranks ranks: calls that the library does not have,
+ * and always alltoallv (with call->splits) and sendrecv, as a group of sends and receives. Blocking
+ * or not, and thread-safe, as the library is. */
+vendor_result bench_vendor_run(const bench_vendor *vendor, vendor_comm comm, int nranks,
+                               const weir_call *call, void *stream);
+
 #endif

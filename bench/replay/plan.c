@@ -28,6 +28,27 @@ weir_collective replay_step_collective(int kind)
     return kind == REPLAY_EXCHANGE ? WEIR_COLL_ALLTOALLV : collectives[kind];
 }
 
+weir_call replay_work_call(const replay_plan *plan, const replay_work *work, weir_splits *splits)
+{
+    const size_t n = (size_t)replay_work_set(plan, work)->nranks;
+    weir_call call = WEIR_CALL_INIT;
+    call.collective = replay_step_collective(work->step->kind);
+    call.dtype = (weir_dtype)work->dtype;
+    call.op = (weir_op)work->call->op;
+    call.in = work->in;
+    call.out = work->out;
+    call.count = work->step->kind == REPLAY_BARRIER ? 1 : work->splits ? 0 : work->call->count;
+    call.stream = bench_gpu_lane(plan->job->gpu, work->lane);
+    if (work->splits) {
+        *splits = (weir_splits){work->splits, work->splits + n, work->splits + 2 * n,
+                                work->splits + 3 * n};
+        call.splits = splits;
+    } else if (replay_kind_has_root((replay_kind)work->step->kind)) {
+        call.root = work->call->peer;
+    }
+    return call;
+}
+
 static int is_pairs(int kind)
 {
     return kind != REPLAY_BARRIER && replay_step_collective(kind) == WEIR_COLL_ALLTOALLV;

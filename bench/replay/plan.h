@@ -71,6 +71,10 @@ const replay_comm *replay_work_set(const replay_plan *plan, const replay_work *w
 const char *replay_step_name(int kind);
 /* The collective of weir that serves a kind of step: alltoallv where it has none. Pure. */
 weir_collective replay_step_collective(int kind);
+/* The call of that collective, on the stream of the step's lane. Steps between pairs of ranks have
+ * splits, which then become those of the step: displacements in elements. A barrier is an allreduce
+ * of one element. Pure. */
+weir_call replay_work_call(const replay_plan *plan, const replay_work *work, weir_splits *splits);
 
 /* A message of an exchange. */
 typedef struct replay_message {

@@ -113,20 +113,14 @@ static bench_operation mpi_operation(const replay_candidate *self, const replay_
 {
     const replay_plan *plan = self->plan;
     int *counts = ((mpi_state *)self->state)->counts + 4 * (size_t)plan->job->nranks * work->lane;
-    bench_operation operation = {.call = WEIR_CALL_INIT, .in_place = work->in_place};
-    weir_call *call = &operation.call;
-    operation.collective = call->collective = replay_step_collective(work->step->kind);
-    call->dtype = (weir_dtype)work->dtype;
-    call->op = (weir_op)work->call->op;
-    call->in = work->in;
-    call->out = work->out;
-    call->count = work->splits ? 0 : work->call->count;
-    if (replay_kind_has_root((replay_kind)work->step->kind))
-        call->root = work->call->peer;
+    weir_splits splits; /* MPI takes its counts from mpi_counts */
+    bench_operation operation = {.call = replay_work_call(plan, work, &splits),
+                                 .in_place = work->in_place,
+                                 .mpi_counts = counts};
+    operation.collective = operation.call.collective;
+    operation.call.splits = NULL;
     for (int i = 0; work->splits && i < 4 * replay_work_set(plan, work)->nranks; i++)
         counts[i] = (int)work->splits[i];
-    operation.collective = call->collective;
-    operation.mpi_counts = counts;
     return operation;
 }
 

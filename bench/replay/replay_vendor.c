@@ -1,7 +1,6 @@
 /* A library with NCCL's interface as a candidate of bench_replay: calls and groups as recorded. */
 #include "bench/candidate/vendor.h"
 #include "bench/job/cores.h"
-#include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
 #include "bench/replay/plan.h"
 
@@ -101,72 +100,15 @@ static vendor_result vendor_exchange(replay_candidate *self, const replay_work *
     return result;
 }
 
-static vendor_result vendor_pairs(replay_candidate *self, const replay_work *work, void *stream)
+static vendor_result vendor_call(replay_candidate *self, const replay_work *work)
 {
     const vendor_state *state = self->state;
-    const int n = replay_work_set(self->plan, work)->nranks;
-    const int type = bench_vendor_type((weir_dtype)work->dtype);
-    const size_t width = weir_dtype_bytes((weir_dtype)work->dtype), *s = work->splits;
-    vendor_result result = 0;
-    for (int i = 0; i < n && result == 0; i++) {
-        if (s[i])
-            result = state->vendor.send(work->in + s[n + i] * width, s[i], type, i,
-                                        state->comms[work->step->set], stream);
-        if (s[2 * n + i] && result == 0)
-            result = state->vendor.recv(work->out + s[3 * n + i] * width, s[2 * n + i], type, i,
-                                        state->comms[work->step->set], stream);
-    }
-    return result;
-}
-
-static vendor_result vendor_alltoall(replay_candidate *self, const replay_work *work, void *stream)
-{
-    const vendor_state *state = self->state;
-    const int n = replay_work_set(self->plan, work)->nranks;
-    const int type = bench_vendor_type((weir_dtype)work->dtype);
-    const size_t count = work->call->count,
-                 bytes = count * weir_dtype_bytes((weir_dtype)work->dtype);
-    vendor_comm comm = state->comms[work->step->set];
-    vendor_result result = 0;
-    if (state->vendor.alltoall)
-        return state->vendor.alltoall(work->in, work->out, count, type, comm, stream);
-    for (int i = 0; i < n && result == 0; i++) {
-        result = state->vendor.send(work->in + (size_t)i * bytes, count, type, i, comm, stream);
-        if (result == 0)
-            result =
-                state->vendor.recv(work->out + (size_t)i * bytes, count, type, i, comm, stream);
-    }
-    return result;
-}
-
-static vendor_result vendor_call(replay_candidate *self, const replay_work *work, void *stream)
-{
-    const vendor_state *state = self->state;
-    const bench_vendor *v = &state->vendor;
-    vendor_comm comm = state->comms[work->step->set];
-    const replay_call *c = work->call;
-    const int type = bench_vendor_type((weir_dtype)work->dtype),
-              op = bench_vendor_op((weir_op)c->op);
-    switch (work->step->kind) {
-    case REPLAY_ALLREDUCE:
-        return v->allreduce(work->in, work->out, c->count, type, op, comm, stream);
-    case REPLAY_REDUCE_SCATTER:
-        return v->reduce_scatter(work->in, work->out, c->count, type, op, comm, stream);
-    case REPLAY_ALLGATHER:
-        return v->allgather(work->in, work->out, c->count, type, comm, stream);
-    case REPLAY_BROADCAST:
-        return v->broadcast(work->in, work->out, c->count, type, c->peer, comm, stream);
-    case REPLAY_REDUCE:
-        return v->reduce(work->in, work->out, c->count, type, op, c->peer, comm, stream);
-    case REPLAY_ALLTOALL:
-        return vendor_alltoall(self, work, stream);
-    case REPLAY_BARRIER:
-        return v->allreduce(work->in, work->out, 1, type, op, comm, stream);
-    case REPLAY_EXCHANGE:
-        return vendor_exchange(self, work, stream);
-    default:
-        return vendor_pairs(self, work, stream);
-    }
+    weir_splits splits;
+    const weir_call call = replay_work_call(self->plan, work, &splits);
+    return work->step->kind == REPLAY_EXCHANGE
+               ? vendor_exchange(self, work, call.stream)
+               : bench_vendor_run(&state->vendor, state->comms[work->step->set],
+                                  replay_work_set(self->plan, work)->nranks, &call, call.stream);
 }
 
 /* Groups of the recording contain several steps; a step of several messages is a group as well. */
@@ -179,7 +121,7 @@ static weir_status vendor_run(replay_candidate *self, const replay_work *work)
         result = state->vendor.group_start();
     *in_group = work->step->is_grouped || *in_group;
     if (result == 0)
-        result = vendor_call(self, work, bench_gpu_lane(self->plan->job->gpu, work->lane));
+        result = vendor_call(self, work);
     ended = state->vendor.group_end();
     if (!work->step->is_grouped && *in_group) {
         const vendor_result outer = state->vendor.group_end();

@@ -1,5 +1,4 @@
 /* weir as a candidate of bench_replay. */
-#include "bench/gpu/gpu.h"
 #include "bench/replay/plan.h"
 
 #include "base/error.h"
@@ -82,26 +81,10 @@ static weir_status weir_replay_run(replay_candidate *self, const replay_work *wo
 {
     const weir_state *state = self->state;
     weir_comm *comm = state->comms[work->step->set];
-    weir_call call = WEIR_CALL_INIT;
     weir_splits splits;
-    const int kind = work->step->kind;
-    call.stream = bench_gpu_lane(self->plan->job->gpu, work->lane);
-    if (kind == REPLAY_BARRIER && !self->plan->job->gpu)
+    if (work->step->kind == REPLAY_BARRIER && !self->plan->job->gpu)
         return weir_comm_barrier(comm);
-    call.collective = replay_step_collective(kind);
-    call.dtype = (weir_dtype)work->dtype;
-    call.op = (weir_op)work->call->op;
-    call.in = work->in;
-    call.out = work->out;
-    call.count = kind == REPLAY_BARRIER ? 1 : work->call->count;
-    if (work->splits) {
-        const size_t n = (size_t)replay_work_set(self->plan, work)->nranks;
-        splits = (weir_splits){work->splits, work->splits + n, work->splits + 2 * n,
-                               work->splits + 3 * n};
-        call.splits = &splits;
-    } else if (replay_kind_has_root((replay_kind)kind)) {
-        call.root = work->call->peer;
-    }
+    const weir_call call = replay_work_call(self->plan, work, &splits);
     return weir_run(comm, &call);
 }
 
