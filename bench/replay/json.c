@@ -54,27 +54,34 @@ static int json_blanks(replay_json *json)
     return c;
 }
 
-/* Reads a string behind its first quote; as it is in the file, or without escapes. */
-static int json_text(replay_json *json, int is_raw)
+/* What becomes of a string's characters. */
+typedef enum string_use { SKIP, KEEP, KEEP_RAW } string_use;
+
+/* Reads a string behind its first quote: skips it, or keeps it without escapes, or as it is in the
+ * file. 0: the file ends. */
+static int json_string(replay_json *json, string_use use)
 {
     for (;;) {
-        int c = json_peek(json);
+        const char *from = json->block + json->at, *at = from;
+        while (*at != '"' && *at != '\\' && *at != '\n' && *at)
+            at++;
+        for (json->at += (size_t)(at - from); use != SKIP && from < at;)
+            json_keep(json, *from++);
+        const int c = json_peek(json);
         if (c < 0)
             return 0;
         json->at++;
         json->line += c == '\n';
         if (c == '"')
             return 1;
-        if (c == '\\') {
-            const int next = json_peek(json);
-            if (is_raw || next == 'u')
-                json_keep(json, c);
-            if (next < 0)
-                return 0;
-            json->at++;
-            c = is_raw || next != 'n' ? next : '\n';
-        }
-        json_keep(json, c);
+        const int next = c == '\\' ? json_peek(json) : -1;
+        if (use != SKIP && (c != '\\' || use == KEEP_RAW || next == 'u'))
+            json_keep(json, c);
+        if (next < 0)
+            continue;
+        json->at++;
+        if (use != SKIP)
+            json_keep(json, use == KEEP && next == 'n' ? '\n' : next);
     }
 }
 
@@ -109,8 +116,8 @@ replay_token replay_json_next(replay_json *json)
         return REPLAY_JSON_CLOSE;
     }
     if (c == '"')
-        return json_text(json, 0) ? REPLAY_JSON_STRING
-                                  : json_fault(json, "the file ends within a string");
+        return json_string(json, KEEP) ? REPLAY_JSON_STRING
+                                       : json_fault(json, "the file ends within a string");
     if (!is_word(c))
         return json_fault(json, "not JSON");
     json_keep(json, c);
@@ -143,26 +150,6 @@ int replay_json_is(const replay_json *json, const char *text)
 static const unsigned char skipped[256] = {
     ['\0'] = 1, ['\n'] = 1, ['"'] = 2, ['['] = 3, ['{'] = 3, [']'] = 4, ['}'] = 4};
 
-/* Skips the rest of a string. 0: the file ends. */
-static int json_skip_string(replay_json *json)
-{
-    for (;;) {
-        const char *at = json->block + json->at;
-        while (*at != '"' && *at != '\\' && *at != '\n' && *at)
-            at++;
-        json->at = (size_t)(at - json->block);
-        const int c = json_peek(json);
-        if (c < 0)
-            return 0;
-        json->at++;
-        json->line += c == '\n';
-        if (c == '"')
-            return 1;
-        if (c == '\\' && json_peek(json) >= 0)
-            json->at++;
-    }
-}
-
 /* Skips, or keeps as text, until `depth` containers are open. */
 static void json_walk(replay_json *json, int depth, int keeps)
 {
@@ -181,7 +168,7 @@ static void json_walk(replay_json *json, int depth, int keeps)
         if (keeps && c != '\n')
             json_keep(json, c);
         if (skipped[c] == 2) {
-            if (!(keeps ? json_text(json, 1) : json_skip_string(json)))
+            if (!json_string(json, keeps ? KEEP_RAW : SKIP))
                 json_fault(json, "the file ends within a string");
             if (keeps)
                 json_keep(json, c);
