@@ -207,16 +207,13 @@ static weir_status inspector_objects(replay_json *json, void *context)
 
 static weir_status inspector_read(replay_reader *reader, replay_source *source)
 {
-    size_t *before = calloc(REPLAY_RANKS_MAX, sizeof *before);
-    if (!before)
-        return replay_no_memory();
+    size_t before[REPLAY_RANKS_MAX];
     for (int i = 0; i < REPLAY_RANKS_MAX; i++)
         before[i] = reader->trace->ranks[i].count;
     weir_status status = replay_json_file(reader, source, inspector_objects, reader);
     for (int i = 0; status == WEIR_OK && i < REPLAY_RANKS_MAX; i++)
         if (reader->trace->ranks[i].count > before[i])
             inspector_order(reader, i, before[i]);
-    free(before);
     return status;
 }
 

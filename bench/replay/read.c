@@ -194,11 +194,18 @@ static const replay_format *recognise(replay_reader *reader, const replay_source
     return NULL;
 }
 
-/* Reads a source, which is closed. */
-static weir_status read_source(replay_reader *reader, const char *name, replay_source *source)
+/* Reads a file; or, if data is not NULL, these bytes of it. */
+static weir_status read_file(replay_reader *reader, const char *name, const char *data,
+                             size_t length)
 {
+    replay_source *source = NULL;
     size_t bytes = 0;
-    weir_status status = add_file(reader, name);
+    if (reader->trace->nfiles > UINT16_MAX)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "more than %d files", UINT16_MAX);
+    weir_status status = replay_source_open(name, data, length, &source);
+    if (status != WEIR_OK)
+        return status;
+    status = add_file(reader, name);
     replay_source_head(source, &bytes);
     if (status == WEIR_OK && (reader->format = recognise(reader, source))) {
         if (!reader->trace->format)
@@ -221,15 +228,6 @@ static weir_status read_source(replay_reader *reader, const char *name, replay_s
     return status;
 }
 
-static weir_status read_file(replay_reader *reader, const char *path)
-{
-    replay_source *source;
-    if (reader->trace->nfiles > UINT16_MAX)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "more than %d files", UINT16_MAX);
-    weir_status status = replay_source_open(path, &source);
-    return status == WEIR_OK ? read_source(reader, path, source) : status;
-}
-
 static int is_tail(const char *name)
 {
     const size_t length = strlen(name);
@@ -248,7 +246,7 @@ static weir_status read_with_tail(replay_reader *reader, const char *path)
     char name[4200];
     unsigned long long after = 0;
     struct stat found;
-    weir_status status = read_file(reader, path);
+    weir_status status = read_file(reader, path, NULL, 0);
     snprintf(name, sizeof name, "%.4095s.tail", path);
     FILE *tail = status == WEIR_OK ? fopen(name, "re") : NULL;
     if (!tail)
@@ -256,7 +254,7 @@ static weir_status read_with_tail(replay_reader *reader, const char *path)
     const int follows = fscanf(tail, "# after %llu", &after) == 1 && stat(path, &found) == 0 &&
                         (unsigned long long)found.st_size == after;
     fclose(tail);
-    return follows ? read_file(reader, name) : WEIR_OK;
+    return follows ? read_file(reader, name, NULL, 0) : WEIR_OK;
 }
 
 /* Reads a file, or the files of a folder, in the order of names in which numbers count. */
@@ -337,12 +335,7 @@ weir_status replay_read(char *const *paths, int npaths, replay_trace **trace)
 weir_status replay_read_data(const char *name, const char *data, size_t bytes, replay_trace **trace)
 {
     replay_reader reader;
-    replay_source *source;
-    weir_status status = reader_begin(&reader);
-    if (status != WEIR_OK)
-        return status;
-    status = replay_source_open_data(name, data, bytes, &source);
-    if (status == WEIR_OK)
-        status = read_source(&reader, name, source);
-    return reader_end(&reader, status, trace);
+    const weir_status status = reader_begin(&reader);
+    return status == WEIR_OK ? reader_end(&reader, read_file(&reader, name, data, bytes), trace)
+                             : status;
 }

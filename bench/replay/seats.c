@@ -117,8 +117,10 @@ static void free_entry(void *entry)
 }
 
 /* Numbers the ranks of the job as in the largest communicator, the others behind them. */
-static void number_ranks(replay_trace *trace, int *numbers, replay_rank *moved)
+static void number_ranks(replay_trace *trace)
 {
+    int numbers[REPLAY_RANKS_MAX];
+    replay_rank moved[REPLAY_RANKS_MAX];
     const replay_comm *world = NULL;
     int next = 0;
     for (int i = 0; i < trace->ncomms; i++)
@@ -136,7 +138,7 @@ static void number_ranks(replay_trace *trace, int *numbers, replay_rank *moved)
         if (trace->ranks[i].count && numbers[i] >= trace->nranks)
             trace->nranks = numbers[i] + 1;
     }
-    memcpy(trace->ranks, moved, REPLAY_RANKS_MAX * sizeof *moved);
+    memcpy(trace->ranks, moved, sizeof moved);
     for (int i = 0; i < trace->ncomms; i++)
         for (int member = 0; member < trace->comms[i].nranks; member++)
             if (trace->comms[i].ranks[member] >= 0)
@@ -146,22 +148,15 @@ static void number_ranks(replay_trace *trace, int *numbers, replay_rank *moved)
 weir_status replay_seats_finish(replay_reader *reader, int failed)
 {
     replay_seats *seats = *replay_state(reader);
-    weir_status status = WEIR_OK;
     if (!seats)
         return WEIR_OK;
-    int *numbers = malloc(REPLAY_RANKS_MAX * sizeof *numbers);
-    replay_rank *moved = malloc(REPLAY_RANKS_MAX * sizeof *moved);
-    if (!numbers || !moved)
-        status = replay_no_memory();
-    else if (!failed)
-        number_ranks(reader->trace, numbers, moved);
-    free(numbers);
-    free(moved);
+    if (!failed)
+        number_ranks(reader->trace);
     tdestroy(seats->seats, free_entry);
     tdestroy(seats->processes, free_entry);
     tdestroy(seats->streams, free_entry);
     free(seats);
-    return status;
+    return WEIR_OK;
 }
 
 void replay_join_pairs(replay_reader *reader, int rank, size_t first)

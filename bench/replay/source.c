@@ -53,20 +53,19 @@ static weir_status source_fill(replay_source *source)
     return WEIR_OK;
 }
 
+/* Opens the file, or begins to read the data. */
 static weir_status source_begin(replay_source *source, const char *path, int is_file)
 {
     source->path = strdup(path);
     source->data = malloc(REPLAY_LINE_BYTES + 1);
     source->head = malloc(REPLAY_HEAD_BYTES + 1);
-    if (!source->path || !source->data || !source->head)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to read %s", path);
     const int fd = is_file ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (is_file && fd < 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot open %s", path);
-    if (is_file && !(source->unpack = replay_unpack_open(fd))) {
+    if (is_file && !(source->unpack = replay_unpack_open(fd)))
         close(fd);
+    if (!source->path || !source->data || !source->head || (is_file && !source->unpack))
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to read %s", path);
-    }
     weir_status status = source_fill(source);
     source->head_bytes = source->end < REPLAY_HEAD_BYTES ? source->end : REPLAY_HEAD_BYTES;
     memcpy(source->head, source->data, source->head_bytes);
@@ -74,8 +73,8 @@ static weir_status source_begin(replay_source *source, const char *path, int is_
     return status;
 }
 
-static weir_status source_new(const char *path, const char *data, size_t bytes,
-                              replay_source **opened)
+weir_status replay_source_open(const char *path, const char *data, size_t bytes,
+                               replay_source **opened)
 {
     replay_source *source = calloc(1, sizeof *source);
     if (!source)
@@ -88,17 +87,6 @@ static weir_status source_new(const char *path, const char *data, size_t bytes,
     else
         replay_source_close(source);
     return status;
-}
-
-weir_status replay_source_open(const char *path, replay_source **source)
-{
-    return source_new(path, NULL, 0, source);
-}
-
-weir_status replay_source_open_data(const char *name, const char *data, size_t bytes,
-                                    replay_source **source)
-{
-    return source_new(name, data, bytes, source);
 }
 
 void replay_source_close(replay_source *source)

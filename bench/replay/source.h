@@ -11,11 +11,10 @@ enum { REPLAY_HEAD_BYTES = 1 << 16, REPLAY_LINE_BYTES = 1 << 20 };
 
 typedef struct replay_source replay_source;
 
-/* Opens a file. Local. WEIR_ERR_SYSTEM. Release with replay_source_close. */
-weir_status replay_source_open(const char *path, replay_source **source);
-/* The same of bytes in memory, which stay the caller's and must outlive the source. */
-weir_status replay_source_open_data(const char *name, const char *data, size_t bytes,
-                                    replay_source **source);
+/* Opens a file; or, if data is not NULL, bytes in memory under that name, which stay the caller's
+ * and must outlive the source. Local. WEIR_ERR_SYSTEM. Release with replay_source_close. */
+weir_status replay_source_open(const char *path, const char *data, size_t bytes,
+                               replay_source **source);
 void replay_source_close(replay_source *source);
 /* The first REPLAY_HEAD_BYTES, or all of a shorter file, followed by a NUL. Reading begins with
  * them all the same. */

@@ -26,11 +26,6 @@ typedef struct text_line {
 
 #define BAD(line, ...) replay_fail((line)->reader, WEIR_ERR_INVALID, (line)->number, __VA_ARGS__)
 
-static weir_status text_no_memory(const text_line *line)
-{
-    return replay_fail(line->reader, WEIR_ERR_NO_MEMORY, line->number, "no memory");
-}
-
 /* A call's line begins with a time and a rank. */
 static int is_call(const char *line)
 {
@@ -87,17 +82,14 @@ static int ranks_read(const char *list, int *ranks)
 
 static weir_status comm_read(text_line *line)
 {
-    int *ranks = malloc(REPLAY_RANKS_MAX * sizeof *ranks);
+    int ranks[REPLAY_RANKS_MAX];
     uint32_t comm = 0;
-    int count = line->count == 3 && ranks ? ranks_read(line->words[2], ranks) : -1;
-    weir_status status = ranks ? WEIR_OK : text_no_memory(line);
-    if (ranks && count < 0)
-        status = BAD(line, "expected: comm NAME RANKS, with ranks such as 0-3,8");
-    if (status == WEIR_OK)
-        status = replay_add_comm(line->reader, line->number, line->words[1], count, &comm);
+    const int count = line->count == 3 ? ranks_read(line->words[2], ranks) : -1;
+    if (count < 0)
+        return BAD(line, "expected: comm NAME RANKS, with ranks such as 0-3,8");
+    weir_status status = replay_add_comm(line->reader, line->number, line->words[1], count, &comm);
     for (int i = 0; i < count && status == WEIR_OK; i++)
         status = replay_set_member(line->reader, line->number, comm, i, ranks[i]);
-    free(ranks);
     return status;
 }
 
@@ -135,18 +127,14 @@ static weir_status call_splits(text_line *line, const char *sent, const char *re
                                replay_call *call)
 {
     const int nranks = line->reader->trace->comms[call->comm].nranks;
-    uint64_t *splits = malloc(2 * (size_t)nranks * sizeof *splits);
-    weir_status status = splits ? WEIR_OK : text_no_memory(line);
-    if (splits && (!sent || splits_read(sent, nranks, splits) != 0 || *sent == '?' ||
-                   splits_read(received ? received : "?", nranks, splits + nranks) != 0))
-        status = BAD(line,
-                     "alltoallv: expected sent=N,N,... with %d numbers of elements, and "
-                     "received= the like or ?",
-                     nranks);
-    if (status == WEIR_OK)
-        status = replay_add_splits(line->reader, splits, splits + nranks, nranks, &call->splits);
-    free(splits);
-    return status;
+    uint64_t from[REPLAY_RANKS_MAX], to[REPLAY_RANKS_MAX];
+    if (!sent || splits_read(sent, nranks, to) != 0 || *sent == '?' ||
+        splits_read(received ? received : "?", nranks, from) != 0)
+        return BAD(line,
+                   "alltoallv: expected sent=N,N,... with %d numbers of elements, and "
+                   "received= the like or ?",
+                   nranks);
+    return replay_add_splits(line->reader, to, from, nranks, &call->splits);
 }
 
 /* Reads a whole number; fails with a line that names the word. */
