@@ -21,14 +21,6 @@ enum { FORMATS = sizeof formats / sizeof *formats };
 
 /* --------------------------------------------------------- notes, failures */
 
-void **replay_state(replay_reader *reader)
-{
-    for (int i = 0; i < FORMATS; i++)
-        if (formats[i] == reader->format)
-            return &reader->states[i];
-    return NULL;
-}
-
 void replay_note(replay_reader *reader, long line, const char *format, ...)
 {
     replay_trace *trace = reader->trace;
@@ -182,16 +174,27 @@ static weir_status add_file(replay_reader *reader, const char *path)
     return WEIR_OK;
 }
 
-static const replay_format *recognise(replay_reader *reader, const replay_source *source)
+static const replay_format *recognise(const replay_source *source)
 {
     size_t bytes;
     const char *head = replay_source_head(source, &bytes);
     for (int i = 0; i < FORMATS; i++)
-        if (formats[i]->recognises(head, bytes)) {
-            reader->has_read[i] = 1;
+        if (formats[i]->recognises(head, bytes))
             return formats[i];
-        }
     return NULL;
+}
+
+/* Two recordings of one job would give it each call twice: all files have one format. */
+static weir_status set_format(replay_reader *reader, const replay_format *format)
+{
+    if (!reader->format)
+        reader->format = format;
+    reader->trace->format = reader->format->name;
+    return reader->format == format
+               ? WEIR_OK
+               : replay_fail(reader, WEIR_ERR_INVALID, 0,
+                             "%s, but the files before it are %s; name files of one format",
+                             format->name, reader->format->name);
 }
 
 /* Reads a file; or, if data is not NULL, these bytes of it. */
@@ -207,16 +210,11 @@ static weir_status read_file(replay_reader *reader, const char *name, const char
         return status;
     status = add_file(reader, name);
     replay_source_head(source, &bytes);
-    if (status == WEIR_OK && (reader->format = recognise(reader, source))) {
-        if (!reader->trace->format)
-            reader->trace->format = reader->format->name;
-        /* Two recordings of one job would give it each call twice. */
-        if (strcmp(reader->trace->format, reader->format->name) != 0)
-            status = replay_fail(reader, WEIR_ERR_INVALID, 0,
-                                 "%s, but the files before it are %s; name files of one format",
-                                 reader->format->name, reader->trace->format);
-        else
-            status = reader->format->read(reader, source);
+    const replay_format *format = recognise(source);
+    if (status == WEIR_OK && format) {
+        status = set_format(reader, format);
+        if (status == WEIR_OK)
+            status = format->read(reader, source);
     } else if (status == WEIR_OK && (!bytes || !reader->is_named)) {
         replay_note(reader, 0, bytes ? "no recording of calls: left out" : "empty: left out");
     } else if (status == WEIR_OK) {
@@ -283,20 +281,6 @@ static weir_status read_path(replay_reader *reader, const char *path)
     return status;
 }
 
-static weir_status finish_formats(replay_reader *reader, weir_status status)
-{
-    for (int i = 0; i < FORMATS; i++) {
-        reader->format = formats[i];
-        if (!formats[i]->finish || !reader->has_read[i])
-            continue;
-        weir_status finished = formats[i]->finish(reader, status != WEIR_OK);
-        status = status != WEIR_OK ? status : finished;
-    }
-    return status;
-}
-
-_Static_assert(sizeof formats / sizeof *formats <= REPLAY_FORMATS_MAX, "a place for each format");
-
 static weir_status reader_begin(replay_reader *reader)
 {
     *reader = (replay_reader){.trace = calloc(1, sizeof *reader->trace), .is_named = 1};
@@ -311,7 +295,10 @@ static weir_status reader_begin(replay_reader *reader)
 /* Completes the trace of all files, or frees it after a failure. */
 static weir_status reader_end(replay_reader *reader, weir_status status, replay_trace **trace)
 {
-    status = finish_formats(reader, status);
+    weir_status finished = WEIR_OK;
+    if (reader->format && reader->format->finish)
+        finished = reader->format->finish(reader, status != WEIR_OK);
+    status = status == WEIR_OK ? finished : status;
     if (status == WEIR_OK)
         status = replay_complete(reader);
     if (status == WEIR_OK)

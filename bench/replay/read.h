@@ -15,18 +15,14 @@
 #include "bench/replay/source.h"
 #include "bench/replay/trace.h"
 
-enum { REPLAY_FORMATS_MAX = 8 };
-
 typedef struct replay_format replay_format;
 
 typedef struct replay_reader {
     replay_trace *trace;
-    const replay_format *format; /* of the current file */
+    const replay_format *format; /* of all files; NULL: none has been recognised */
+    void *state;                 /* the format's, NULL at first */
     int file;                    /* index in trace->files of the current file */
-    /* By a format's row in the table: its state (see replay_state), and whether it has read. */
-    void *states[REPLAY_FORMATS_MAX];
-    int has_read[REPLAY_FORMATS_MAX];
-    int is_named; /* 1: the user named the file; 0: found in a folder */
+    int is_named;                /* 1: the user named the file; 0: found in a folder */
 } replay_reader;
 
 struct replay_format {
@@ -61,8 +57,6 @@ weir_status replay_complete(replay_reader *reader);
 
 /* The name that a communicator gets: without blanks and #, and cut to REPLAY_NAME_BYTES. Pure. */
 void replay_comm_name(const char *name, char *shown);
-/* Returns where the current format keeps its state, NULL at first. */
-void **replay_state(replay_reader *reader);
 /* Finds or adds the communicator of a name. nranks must be what it was
  * before; members' ranks are unknown at first. WEIR_ERR_INVALID if nranks differs or is out of
  * range. */

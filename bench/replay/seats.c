@@ -21,10 +21,9 @@ static int by_key(const void *a, const void *b)
 
 static replay_seats *seats_of(replay_reader *reader)
 {
-    void **state = replay_state(reader);
-    if (!*state)
-        *state = calloc(1, sizeof(replay_seats));
-    return *state;
+    if (!reader->state)
+        reader->state = calloc(1, sizeof(replay_seats));
+    return reader->state;
 }
 
 /* Finds the entry with a key in a tree of entries that begin with their key, or adds one of so many
@@ -147,7 +146,7 @@ static void number_ranks(replay_trace *trace)
 
 weir_status replay_seats_finish(replay_reader *reader, int failed)
 {
-    replay_seats *seats = *replay_state(reader);
+    replay_seats *seats = reader->state;
     if (!seats)
         return WEIR_OK;
     if (!failed)

@@ -65,11 +65,10 @@ static void groups_free(replay_torch *torch)
 
 weir_status replay_torch_begin(replay_reader *reader, replay_torch **made)
 {
-    void **state = replay_state(reader);
-    replay_torch *torch = *state ? *state : calloc(1, sizeof *torch);
+    replay_torch *torch = reader->state ? reader->state : calloc(1, sizeof *torch);
     if (!torch)
         return replay_no_memory();
-    *state = *made = torch;
+    reader->state = *made = torch;
     torch->reader = reader;
     torch->rank = -1;
     torch->kept.count = torch->kernels.count = torch->members.count = 0;
@@ -80,7 +79,7 @@ weir_status replay_torch_begin(replay_reader *reader, replay_torch **made)
 
 weir_status replay_torch_finish(replay_reader *reader, int failed)
 {
-    replay_torch *torch = *replay_state(reader);
+    replay_torch *torch = reader->state;
     (void)failed;
     if (torch) {
         groups_free(torch);
@@ -387,21 +386,18 @@ static uint8_t stream_number(replay_torch *torch, int64_t stream)
 /* Finds the time of all kernels with a call's id, and their stream. */
 static void use_kernels(replay_torch *torch, int64_t id, replay_call *call)
 {
-    const torch_kernel *kernels = torch->kernels.entries;
-    size_t low = 0, high = torch->kernels.count;
+    const torch_kernel *kernels = torch->kernels.entries, *end = kernels + torch->kernels.count;
+    const torch_kernel key = {.id = id}, *at = NULL;
     double sum = 0;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (kernels[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (id < 0 || low == torch->kernels.count || kernels[low].id != id)
+    if (id >= 0 && torch->kernels.count)
+        at = bsearch(&key, kernels, torch->kernels.count, sizeof key, by_id);
+    if (!at)
         return;
-    call->stream = stream_number(torch, kernels[low].stream);
-    for (; low < torch->kernels.count && kernels[low].id == id; low++)
-        sum += kernels[low].duration_s;
+    while (at > kernels && at[-1].id == id)
+        at--;
+    call->stream = stream_number(torch, at->stream);
+    for (; at < end && at->id == id; at++)
+        sum += at->duration_s;
     call->duration_s = (float)sum;
 }
 

@@ -17,11 +17,13 @@ const char *replay_kind_name(replay_kind kind)
     return (unsigned)kind < REPLAY_KINDS ? kind_names[kind] : NULL;
 }
 
-/* Names of NCCL, RCCL, Inspector and PyTorch that differ from ours by more than case. */
-static const struct {
+typedef struct trace_name {
     const char *name;
-    replay_kind kind;
-} other_kinds[] = {
+    int value;
+} trace_name;
+
+/* Names of NCCL, RCCL, Inspector and PyTorch that differ from ours by more than case. */
+static const trace_name other_kinds[] = {
     {"ReduceScatter", REPLAY_REDUCE_SCATTER},
     {"All2All", REPLAY_ALLTOALL},
     {"AllToAllPivot", REPLAY_ALLTOALL},
@@ -38,10 +40,7 @@ static const struct {
 };
 
 /* Names of PyTorch, without "c10::", and short ones that its users and NCCL's know. */
-static const struct {
-    const char *name;
-    weir_dtype dtype;
-} other_dtypes[] = {
+static const trace_name other_dtypes[] = {
     {"i8", WEIR_INT8},
     {"Char", WEIR_INT8},
     {"signed char", WEIR_INT8},
@@ -69,15 +68,20 @@ static const struct {
     {"Float8_e5m2", WEIR_FP8_E5M2},
 };
 
+static int name_value(const trace_name *names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcasecmp(name, names[i].name))
+            return names[i].value;
+    return -1;
+}
+
 int replay_kind_parse(const char *name)
 {
     for (int kind = 0; kind < REPLAY_KINDS; kind++)
         if (!strcasecmp(name, kind_names[kind]))
             return kind;
-    for (size_t i = 0; i < sizeof other_kinds / sizeof *other_kinds; i++)
-        if (!strcasecmp(name, other_kinds[i].name))
-            return (int)other_kinds[i].kind;
-    return -1;
+    return name_value(other_kinds, sizeof other_kinds / sizeof *other_kinds, name);
 }
 
 int replay_dtype_parse(const char *name)
@@ -86,10 +90,7 @@ int replay_dtype_parse(const char *name)
     for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
         if (!strcasecmp(name, weir_dtype_name((weir_dtype)dtype)))
             return dtype;
-    for (size_t i = 0; i < sizeof other_dtypes / sizeof *other_dtypes; i++)
-        if (!strcasecmp(name, other_dtypes[i].name))
-            return (int)other_dtypes[i].dtype;
-    return -1;
+    return name_value(other_dtypes, sizeof other_dtypes / sizeof *other_dtypes, name);
 }
 
 int replay_kind_has_op(replay_kind kind)
