@@ -5,11 +5,15 @@
 #include "bench/job/exchange.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LEAST_REPETITIONS = 8, MOST_REPETITIONS = 200, PHASE_CALLS = 1024 };
 static const double budget_us = 2e6;
+
+/* Of what the lanes of a rank share: errors and wrong elements. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* -------------------------------------------------------------------- running */
 
@@ -17,12 +21,12 @@ static weir_status fail_at(const replay_measurement *m, const replay_work *work,
 {
     const replay_plan *plan = m->plan;
     char why[sizeof plan->job->note.text];
-    pthread_mutex_lock(m->lock);
+    pthread_mutex_lock(&lock);
     snprintf(why, sizeof why, "%s",
              *plan->job->note.text ? plan->job->note.text : weir_last_error());
     bench_job_note(plan->job, status, "%s (%s:%u): %s", replay_step_name(work->step->kind),
                    plan->trace->files[work->call->file], work->call->line, why);
-    pthread_mutex_unlock(m->lock);
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
@@ -73,11 +77,11 @@ static weir_status check_work(const lane_run *run, size_t at)
     weir_status status = replay_data_check(run->m->plan, work, run->seed, result,
                                            s == run->m->subjects && at == run->m->fault_at, &wrong,
                                            message, sizeof message);
-    pthread_mutex_lock(run->m->lock);
+    pthread_mutex_lock(&lock);
     s->wrong[work->klass] += wrong;
     if (wrong && !*s->message)
         memcpy(s->message, message, sizeof message);
-    pthread_mutex_unlock(run->m->lock);
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
@@ -313,8 +317,6 @@ weir_status replay_measure_open(replay_measurement *m, const replay_options *opt
     m->job = plan->job;
     m->options = options;
     m->plan = plan;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    m->lock = &lock;
     weir_status status = WEIR_OK;
     if (m->job->gpu)
         status = bench_gpu_add_lanes(m->job->gpu, plan->nlanes);

@@ -9,8 +9,6 @@
 #include "bench/replay/plan.h"
 #include "bench/statistics/stats.h"
 
-#include <pthread.h>
-
 enum { REPLAY_ROUNDS_MAX = 256, REPLAY_CANDIDATES_MAX = 1 + BENCH_PEERS_MAX };
 
 /* What one candidate took. Arrays have an entry for each repetition; on rank 0 those of all ranks
@@ -36,10 +34,9 @@ typedef struct replay_measurement {
     replay_subject subjects[REPLAY_CANDIDATES_MAX];
     int count;
     int repetitions, rounds, round_ends[REPLAY_ROUNDS_MAX];
-    size_t fault_at;       /* the step that --inject changes on this rank; SIZE_MAX: none */
-    double compute_us;     /* a step's computation without its calls, on the slowest rank */
-    replay_crew *crew;     /* host: a thread for each lane */
-    pthread_mutex_t *lock; /* of what lanes share: errors and wrong elements */
+    size_t fault_at;   /* the step that --inject changes on this rank; SIZE_MAX: none */
+    double compute_us; /* a step's computation without its calls, on the slowest rank */
+    replay_crew *crew; /* host: a thread for each lane */
 } replay_measurement;
 
 /* Opens weir and the peers of the options. Collective; agreed; a failure is reported. Release with

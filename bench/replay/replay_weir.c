@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The communicators of this rank, by set; NULL: it is in none. */
-typedef struct weir_state {
-    weir_comm **comms;
-} weir_state;
-
 /* Chooses sets without a common rank that are not open yet, beginning with `first`. Writes the
  * color and key of this rank, and returns how many sets were chosen. */
 static int choose_apart(const replay_plan *plan, int *opened, int first, int *color, int *key)
@@ -39,18 +34,16 @@ static int choose_apart(const replay_plan *plan, int *opened, int first, int *co
     return chosen;
 }
 
-/* Communicators without a common rank are created by one division of the job's communicator. */
+/* Communicators without a common rank are created by one division of the job's communicator. The
+ * state becomes a list of this rank's, by set; NULL: it is not in it. */
 static weir_status weir_replay_open(replay_candidate *self)
 {
     const replay_plan *plan = self->plan;
     const size_t nsets = (size_t)plan->schedule->nsets;
-    weir_state *state = calloc(1, sizeof *state);
+    weir_comm **comms = self->state = calloc(nsets, sizeof *comms);
     int *opened = calloc(nsets, sizeof *opened), color, key;
     weir_status status = WEIR_OK;
-    self->state = state;
-    if (state)
-        state->comms = calloc(nsets, sizeof *state->comms);
-    if (!opened || !state || !state->comms)
+    if (!opened || !comms)
         status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for communicators");
     status = bench_job_agree(plan->job, status, "communicators");
     for (int i = 0; i < plan->schedule->nsets && status == WEIR_OK; i++) {
@@ -64,7 +57,7 @@ static weir_status weir_replay_open(replay_candidate *self)
         choose_apart(plan, opened, i, &color, &key);
         status = weir_comm_split(plan->job->comm, color, key, &config, &made);
         if (status == WEIR_OK && color >= 0)
-            state->comms[color] = made;
+            comms[color] = made;
         status = bench_job_agree(plan->job, status, "communicators");
     }
     free(opened);
@@ -79,8 +72,7 @@ static const char *weir_replay_refuses(replay_candidate *self, const replay_work
 
 static weir_status weir_replay_run(replay_candidate *self, const replay_work *work)
 {
-    const weir_state *state = self->state;
-    weir_comm *comm = state->comms[work->step->set];
+    weir_comm *comm = ((weir_comm **)self->state)[work->step->set];
     weir_splits splits;
     if (work->step->kind == REPLAY_BARRIER && !self->plan->job->gpu)
         return weir_comm_barrier(comm);
@@ -91,12 +83,10 @@ static weir_status weir_replay_run(replay_candidate *self, const replay_work *wo
 /* Every rank destroys its communicators in the order of sets. */
 static void weir_replay_close(replay_candidate *self)
 {
-    weir_state *state = self->state;
-    for (int i = 0; state && state->comms && i < self->plan->schedule->nsets; i++)
-        weir_comm_destroy(state->comms[i]);
-    if (state)
-        free(state->comms);
-    free(state);
+    weir_comm **comms = self->state;
+    for (int i = 0; comms && i < self->plan->schedule->nsets; i++)
+        weir_comm_destroy(comms[i]);
+    free(comms);
     self->state = NULL;
 }
 

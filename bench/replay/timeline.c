@@ -30,12 +30,12 @@ typedef struct bar {
 typedef struct panel {
     const char *title;
     const bar *bars; /* nranks x room */
-    int room;
 } panel;
 
 typedef struct picture {
     panel panels[2];
     int npanels, nranks, nlanes;
+    int room; /* bars of a rank */
     double span_us;
 } picture;
 
@@ -55,8 +55,8 @@ static double x_of(const picture *p, double us)
 static void draw_rank(const picture *p, const panel *of, int rank, int y, FILE *to)
 {
     fprintf(to, "<text x=\"4\" y=\"%d\">rank %d</text>\n", y + ROW - 4, rank);
-    for (int i = 0; i < of->room; i++) {
-        const bar *b = &of->bars[(size_t)rank * (size_t)of->room + (size_t)i];
+    for (int i = 0; i < p->room; i++) {
+        const bar *b = &of->bars[(size_t)rank * (size_t)p->room + (size_t)i];
         if (b->kind < 0)
             continue;
         const double x = x_of(p, (double)b->start_us), end = x_of(p, (double)b->end_us);
@@ -143,17 +143,13 @@ static weir_status write_panels(const replay_measurement *m, const char *path, c
                                 int room)
 {
     const replay_trace *trace = m->plan->trace;
-    picture p = {.nranks = m->job->nranks, .nlanes = m->plan->nlanes, .span_us = 1};
-    size_t most = 0;
-    for (int rank = 0; rank < trace->nranks; rank++)
-        most = trace->ranks[rank].count > most ? trace->ranks[rank].count : most;
-    const int calls = most > BARS_MAX ? BARS_MAX : (int)most;
-    bar *recorded = malloc((size_t)trace->nranks * (size_t)calls * sizeof *recorded);
+    picture p = {.nranks = m->job->nranks, .nlanes = m->plan->nlanes, .room = room, .span_us = 1};
+    bar *recorded = malloc((size_t)trace->nranks * (size_t)room * sizeof *recorded);
     if (!recorded)
         return bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for a time line");
-    if (panel_of_recording(trace, calls, recorded, &p.span_us))
-        p.panels[p.npanels++] = (panel){"recorded", recorded, calls};
-    p.panels[p.npanels++] = (panel){"replayed over weir", replayed, room};
+    if (panel_of_recording(trace, room, recorded, &p.span_us))
+        p.panels[p.npanels++] = (panel){"recorded", recorded};
+    p.panels[p.npanels++] = (panel){"replayed over weir", replayed};
     for (size_t i = 0; i < (size_t)p.nranks * (size_t)room; i++)
         if (replayed[i].kind >= 0 && (double)replayed[i].end_us > p.span_us)
             p.span_us = (double)replayed[i].end_us;
@@ -168,9 +164,12 @@ static weir_status write_panels(const replay_measurement *m, const char *path, c
 
 weir_status replay_timeline_write(const replay_measurement *m, const char *path)
 {
-    const double most = bench_exchange_fold(m->job, BENCH_FOLD_MAX, (double)m->plan->nworks);
+    const replay_trace *trace = m->plan->trace;
+    size_t most = 0; /* a rank has as many calls as steps, or more */
+    for (int rank = 0; rank < trace->nranks; rank++)
+        most = trace->ranks[rank].count > most ? trace->ranks[rank].count : most;
     const int room = most > BARS_MAX ? BARS_MAX : (int)most;
-    bar *mine = malloc(((size_t)room + 1) * sizeof *mine);
+    bar *mine = malloc((size_t)room * sizeof *mine);
     weir_status status = WEIR_OK;
     if (!mine)
         status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for a time line");
