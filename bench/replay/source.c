@@ -15,8 +15,6 @@ struct replay_source {
     const char *left;      /* there: what is not yet read */
     size_t left_bytes;
     char *path;
-    char *head; /* the first bytes, for who recognises the format */
-    size_t head_bytes;
     char *data; /* REPLAY_LINE_BYTES + 1: what is read and not yet given out */
     size_t at, end;
     int is_at_end;
@@ -58,19 +56,14 @@ static weir_status source_begin(replay_source *source, const char *path, int is_
 {
     source->path = strdup(path);
     source->data = malloc(REPLAY_LINE_BYTES + 1);
-    source->head = malloc(REPLAY_HEAD_BYTES + 1);
     const int fd = is_file ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (is_file && fd < 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot open %s", path);
     if (is_file && !(source->unpack = replay_unpack_open(fd)))
         close(fd);
-    if (!source->path || !source->data || !source->head || (is_file && !source->unpack))
+    if (!source->path || !source->data || (is_file && !source->unpack))
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to read %s", path);
-    weir_status status = source_fill(source);
-    source->head_bytes = source->end < REPLAY_HEAD_BYTES ? source->end : REPLAY_HEAD_BYTES;
-    memcpy(source->head, source->data, source->head_bytes);
-    source->head[source->head_bytes] = '\0';
-    return status;
+    return source_fill(source);
 }
 
 weir_status replay_source_open(const char *path, const char *data, size_t bytes,
@@ -96,15 +89,14 @@ void replay_source_close(replay_source *source)
     if (source->unpack)
         replay_unpack_close(source->unpack);
     free(source->path);
-    free(source->head);
     free(source->data);
     free(source);
 }
 
 const char *replay_source_head(const replay_source *source, size_t *bytes)
 {
-    *bytes = source->head_bytes;
-    return source->head;
+    *bytes = source->end;
+    return source->data;
 }
 
 /* Moves what is left to the beginning of the buffer, and fills the rest. */

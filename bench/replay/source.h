@@ -16,8 +16,8 @@ typedef struct replay_source replay_source;
 weir_status replay_source_open(const char *path, const char *data, size_t bytes,
                                replay_source **source);
 void replay_source_close(replay_source *source);
-/* The first REPLAY_HEAD_BYTES, or all of a shorter file, followed by a NUL. Reading begins with
- * them all the same. */
+/* The first REPLAY_HEAD_BYTES or more, or all of a shorter file, followed by a NUL; until the first
+ * read, which begins with them. */
 const char *replay_source_head(const replay_source *source, size_t *bytes);
 /* Reads up to `bytes`; *got is 0 at the end of the file. WEIR_ERR_SYSTEM. */
 weir_status replay_source_read(replay_source *source, void *to, size_t bytes, size_t *got);
