@@ -401,11 +401,13 @@ static int is_mixed(const results_text *in)
 }
 
 /* Whether the table reduces although its collective, as a command or the file's name states it,
- * does not; or the other way round. */
+ * does not; or the other way round. The table of sendrecv has the operation of -o, which it does
+ * not use. */
 static int contradicts(const results_text *in, char **fields, int count)
 {
     const int at = results_table_find(&in->nccl.table, RESULTS_CELL_REDOP, -1);
     return at >= 0 && at < count && in->nccl.level == TABLE &&
+           strcmp(in->collective, "sendrecv") != 0 &&
            (strcmp(fields[at], "none") == 0) == (strstr(in->collective, "reduce") != NULL);
 }
 

@@ -354,8 +354,16 @@ static int check_words(results_set *set, results_row *row)
     return 0;
 }
 
+/* nccl-tests prints the operation of -o for sendrecv, which does not reduce. */
+static void clear_operation(results_row *row)
+{
+    if (!results_is_own(row->origin) && !strstr(row->text[RESULTS_COLLECTIVE], "reduce"))
+        row->text[RESULTS_REDOP] = "none";
+}
+
 int results_add(results_set *set, results_row *row)
 {
+    clear_operation(row);
     if (check_texts(set, row) != 0 || check_words(set, row) != 0 || read_shape(set, row) != 0)
         return -1;
     results_sense_words(set, row);
