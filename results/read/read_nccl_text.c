@@ -482,6 +482,21 @@ static int take_fields(results_part *part, const results_table *table, char **to
     return taken;
 }
 
+/* Fills the operation in, which versions up to 2.13, and hypercube_perf of all, leave blank if there
+ * is none. Returns the number of fields. */
+static int fill_operation(const results_table *table, char **tokens, int count)
+{
+    static char none[] = "none";
+    const int at = results_table_find(table, RESULTS_CELL_REDOP, -1);
+    if (at < 0 || at >= count || count < table->count - 1 || count >= TOKENS ||
+        !results_table_fits(&table->cells[at + 1], tokens[at]) ||
+        results_table_fits(&table->cells[at], tokens[at]))
+        return count;
+    memmove(&tokens[at + 1], &tokens[at], (size_t)(count - at) * sizeof *tokens);
+    tokens[at] = none;
+    return count + 1;
+}
+
 static int begins_row(const results_table *table, char **tokens, int count)
 {
     const int known = table->count < 3 ? table->count : 3;
@@ -512,7 +527,7 @@ void results_nccl_row(results_text *in, char *line)
     char *tokens[TOKENS];
     unsigned long long number;
     results_nccl *n = &in->nccl;
-    const int count = results_split(line, tokens, TOKENS);
+    int count = results_split(line, tokens, TOKENS);
     if (n->part.count > 0 && !begins_row(&n->table, tokens, count)) {
         const int before = n->part.count;
         if (take_fields(&n->part, &n->table, tokens, count) < count)
@@ -530,6 +545,7 @@ void results_nccl_row(results_text *in, char *line)
         return;
     }
     n->part.line = in->line;
+    count = fill_operation(&n->table, tokens, count);
     take_fields(&n->part, &n->table, tokens, count);
     finish_part(in);
     if (n->part.count > 0 && n->part.count < 2)
