@@ -192,6 +192,8 @@ static void read_headings(results_text *in, char *line)
     results_nccl *n = &in->nccl;
     drop_part(in);
     results_table_headings(&n->table, line);
+    for (int i = 0; i < n->table.count; i++)
+        n->table.cells[i].end += in->indent;
     if (n->table.halves == 0 || n->table.halves > RESULTS_TABLE_HALVES ||
         results_table_find(&n->table, RESULTS_CELL_SIZE, -1) < 0)
         n->table.count = 0;
@@ -508,16 +510,70 @@ static int begins_row(const results_table *table, char **tokens, int count)
     return 1;
 }
 
+/* Of mscclpp-test's row with one half: 1 if that is the second half, whose headings are nearer, 0 if
+ * it is the first, -1 if the place of its time is lost. */
+static int is_second_half(const results_nccl *n)
+{
+    const results_cell *cells = n->table.cells;
+    const int first = results_table_find(&n->table, RESULTS_CELL_TIME, 0);
+    const int second = results_table_find(&n->table, RESULTS_CELL_TIME, 1);
+    if (n->part.time_end < 0 || n->table.count - second != second - first)
+        return -1;
+    return abs(n->part.time_end - cells[second].end) < abs(n->part.time_end - cells[first].end);
+}
+
+/* Moves the fields of the half that a row has to where the table has them. */
+static void move_half(results_nccl *n)
+{
+    static char none[] = "N/A";
+    results_part *part = &n->part;
+    const int first = results_table_find(&n->table, RESULTS_CELL_TIME, 0);
+    const int second = results_table_find(&n->table, RESULTS_CELL_TIME, 1);
+    for (int i = part->count - 1; i >= first; i--)
+        part->fields[i + second - first] = part->fields[i];
+    for (int i = first; i < second; i++)
+        part->fields[i] = none;
+    part->count += second - first;
+}
+
+/* Puts a row of mscclpp-test with one half into its place. Returns whether it is known. */
+static int place_half(results_text *in)
+{
+    results_nccl *n = &in->nccl;
+    const int is_second = n->part.count < n->table.count ? is_second_half(n) : 0;
+    if (is_second > 0)
+        move_half(n);
+    else if (is_second < 0)
+        results_lose(in->set, in->path, n->part.line,
+                     "a row with one half, in-place or out-of-place: which one is not known, "
+                     "because its blanks are lost; left out");
+    return is_second >= 0;
+}
+
 static void finish_part(results_text *in)
 {
     results_part *part = &in->nccl.part;
     if (!is_whole_row(&in->nccl, part->count))
         return;
+    if (!place_half(in)) {
+        part->count = 0;
+        return;
+    }
     const int count = part->count, line = in->line;
     part->count = 0;
     in->line = part->line;
     add_fields(in, part->fields, count);
     in->line = line;
+}
+
+/* Where the first time of a row ends: only if its blanks are kept, so that its fields are below their
+ * headings. */
+static int time_end(const results_text *in, const char *line, char **tokens, int count)
+{
+    const int at = results_table_find(&in->nccl.table, RESULTS_CELL_TIME, 0);
+    if (at < 1 || at >= count || tokens[1] - (tokens[0] + strlen(tokens[0])) < 2)
+        return -1;
+    return in->indent + (int)(tokens[at] - line) + (int)strlen(tokens[at]);
 }
 
 /* Reads a line of the table; it begins with two whole numbers. A line that continues a part of a
@@ -545,6 +601,7 @@ void results_nccl_row(results_text *in, char *line)
         return;
     }
     n->part.line = in->line;
+    n->part.time_end = time_end(in, line, tokens, count);
     count = fill_operation(&n->table, tokens, count);
     take_fields(&n->part, &n->table, tokens, count);
     finish_part(in);

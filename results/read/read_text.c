@@ -136,6 +136,7 @@ static void note_trouble(results_text *in, char *line)
 static void read_line(results_text *in, char *line)
 {
     char *at = line + strspn(line, " \t");
+    in->indent = (int)(at - line);
     if (*at == '#') {
         if (!results_mpi_comment(in, at))
             results_nccl_comment(in, at);

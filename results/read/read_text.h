@@ -35,6 +35,7 @@ typedef struct results_devices {
 typedef struct results_part {
     char *fields[RESULTS_TABLE_CELLS];
     int count, line;
+    int time_end; /* of its first time: characters from the start of the line; -1: not known */
 } results_part;
 
 /* A section of nccl-tests or a tool like it. */
@@ -66,6 +67,7 @@ typedef struct results_text {
     results_set *set;
     const char *path;
     int line;
+    int indent; /* blanks before the line */
     results_tool tool;
     int sections;
     char collective[RESULTS_NAME_BYTES]; /* that the section names; "": none */

@@ -72,13 +72,13 @@ static results_meaning meaning_of(const char *phrase)
     return RESULTS_CELL_OTHER;
 }
 
-static void add_cell(results_table *table, results_meaning meaning, double scale)
+static void add_cell(results_table *table, results_meaning meaning, double scale, int end)
 {
     if (table->count == RESULTS_TABLE_CELLS)
         return;
     if (meaning == RESULTS_CELL_TIME || meaning == RESULTS_CELL_CPU_TIME)
         table->halves++;
-    table->cells[table->count++] = (results_cell){meaning, scale, table->halves - 1};
+    table->cells[table->count++] = (results_cell){meaning, scale, table->halves - 1, end};
 }
 
 static results_meaning known_word(const char *word)
@@ -93,7 +93,7 @@ static results_meaning known_word(const char *word)
 static void flush(results_table *table, int *pending)
 {
     for (; *pending > 0; --*pending)
-        add_cell(table, RESULTS_CELL_OTHER, 0);
+        add_cell(table, RESULTS_CELL_OTHER, 0, 0);
 }
 
 /* Adds a word to the phrase. Returns whether its unit ends it. */
@@ -113,20 +113,22 @@ static int add_word(char *phrase, char *word, double *scale)
 void results_table_headings(results_table *table, char *line)
 {
     char phrase[PHRASE_BYTES] = "", *rest = NULL;
+    const char *start = line;
     int pending = 0;
     *table = (results_table){.count = 0};
     line += strspn(line, " \t");
     line += line[0] == '#' && (line[1] == ' ' || line[1] == '\t');
     for (char *word = strtok_r(line, " \t\r", &rest); word; word = strtok_r(NULL, " \t\r", &rest)) {
         const results_meaning meaning = known_word(word);
+        const int end = (int)(word - start) + (int)strlen(word);
         double scale;
         if (meaning != RESULTS_CELL_OVERLAP) {
             flush(table, &pending);
             phrase[0] = '\0';
-            add_cell(table, meaning, 0);
+            add_cell(table, meaning, 0, end);
         } else if (add_word(phrase, word, &scale)) {
             pending = 0;
-            add_cell(table, meaning_of(phrase), scale);
+            add_cell(table, meaning_of(phrase), scale, end);
             phrase[0] = '\0';
         } else {
             pending++;

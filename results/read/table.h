@@ -33,6 +33,7 @@ typedef struct results_cell {
     results_meaning meaning;
     double scale; /* of its unit to bytes or microseconds; 0: the heading has none */
     int half;     /* of out-of-place and in-place: 0 or 1, in their order in the table */
+    int end;      /* of its heading: characters from the start of the line */
 } results_cell;
 
 typedef struct results_table {
