@@ -99,5 +99,6 @@ void results_lines_make(results_set *set, results_input *input, results_lines *m
     made->changed = remove_controls(input);
     split(set, input, made);
     results_lines_unwrap(set, input, made);
+    results_lines_unfold(set, made);
     results_lines_strip(set, made);
 }

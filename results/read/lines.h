@@ -36,6 +36,8 @@ void results_narrow(results_input *input);
 /* Steps of results_lines_make. Replaces lines that are JSON objects around a log's line by that
  * line (wrapped.c). */
 void results_lines_unwrap(results_set *set, const results_input *input, results_lines *lines);
+/* Joins lines that were folded at a width (folded.c). */
+void results_lines_unfold(results_set *set, results_lines *lines);
 /* Removes prefixes, and sorts the lines by source (prefix.c). */
 void results_lines_strip(results_set *set, results_lines *lines);
 

@@ -89,6 +89,11 @@ static results_meaning known_word(const char *word)
     return RESULTS_CELL_OVERLAP; /* none */
 }
 
+int results_table_is_heading(const char *word)
+{
+    return known_word(word) != RESULTS_CELL_OVERLAP;
+}
+
 /* Ends a phrase that has no unit: each of its words is a column. */
 static void flush(results_table *table, int *pending)
 {

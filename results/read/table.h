@@ -46,6 +46,8 @@ typedef struct results_table {
 void results_table_headings(results_table *table, char *line);
 /* Reads a line of units: "(B) (elements) (us) (GB/s) (GB/s)". Those of times apply to all times. */
 void results_table_units(results_table *table, const char *line);
+/* Whether a word is a heading of a table of nccl-tests. */
+int results_table_is_heading(const char *word);
 /* The column of that meaning in a half (-1: of no half), or -1. */
 int results_table_find(const results_table *table, results_meaning meaning, int half);
 /* Whether the text can be a field of that column. */
