@@ -182,8 +182,31 @@ static void read_placements(results_text *in, const char *line)
     for (const char *at = line; (at = strstr(at, "in-place")) != NULL && !in_place; at++)
         in_place = at;
     const int in_first = in_place && (!out || in_place < out);
+    in->nccl.names_out = out != NULL;
     in->nccl.placements[0] = in_first ? "in" : "out";
     in->nccl.placements[1] = in_first ? "out" : "in";
+}
+
+static void report_cut(results_text *in)
+{
+    results_lose(in->set, in->path, in->line,
+                 "the headings of the table end too early: its lines are cut off, or divided, at a "
+                 "width; results of its second part are lost");
+}
+
+/* Whether headings of nccl-tests end too early: each half has a column of errors, and only
+ * rccl-tests leaves a half out. */
+static int is_cut_table(const results_nccl *n)
+{
+    const results_table *table = &n->table;
+    const int last = table->halves - 1;
+    if (last < 0 || n->is_mscclpp || n->origin != RESULTS_NCCL_TESTS)
+        return 0;
+    return (results_table_find(table, RESULTS_CELL_WRONG, last) < 0 &&
+            results_table_find(table, RESULTS_CELL_ERROR, last) < 0) ||
+           (last == 0 &&
+            (table->cells[table->count - 1].meaning == RESULTS_CELL_OTHER ||
+             (n->names_out && n->devices.listed > 0 && strncmp(n->contender, "nccl", 4) == 0)));
 }
 
 /* A table without types is mscclpp-test's, which reduces 32-bit integers. */
@@ -198,6 +221,8 @@ static void read_headings(results_text *in, char *line)
         results_table_find(&n->table, RESULTS_CELL_SIZE, -1) < 0)
         n->table.count = 0;
     n->is_mscclpp |= results_table_find(&n->table, RESULTS_CELL_TYPE, -1) < 0;
+    if (is_cut_table(n))
+        report_cut(in);
     n->headings++;
     n->level = TABLE;
     in->tool = RESULTS_TOOL_NCCL;
@@ -222,6 +247,19 @@ static void read_average(results_text *in, const char *line)
                      "the tool reports that its bandwidth is below what was "
                      "demanded: %.100s",
                      line + 2);
+}
+
+/* Whether a line after the headings has headings only, with which they go on. */
+static int continues_headings(const results_text *in, const char *line)
+{
+    char word[32];
+    int length = 0, count = 0;
+    if (in->nccl.level != TABLE || in->nccl.rows > 0 || in->nccl.table.halves != 1)
+        return 0;
+    for (; sscanf(line, "%31s%n", word, &length) == 1; line += length, count++)
+        if (!results_table_is_heading(word))
+            return 0;
+    return count > 1;
 }
 
 static int is_headings(const char *line)
@@ -484,8 +522,8 @@ static int take_fields(results_part *part, const results_table *table, char **to
     return taken;
 }
 
-/* Fills the operation in, which versions up to 2.13, and hypercube_perf of all, leave blank if there
- * is none. Returns the number of fields. */
+/* Fills the operation in, which versions up to 2.13, and hypercube_perf of all, leave blank if
+ * there is none. Returns the number of fields. */
 static int fill_operation(const results_table *table, char **tokens, int count)
 {
     static char none[] = "none";
@@ -510,8 +548,8 @@ static int begins_row(const results_table *table, char **tokens, int count)
     return 1;
 }
 
-/* Of mscclpp-test's row with one half: 1 if that is the second half, whose headings are nearer, 0 if
- * it is the first, -1 if the place of its time is lost. */
+/* Of mscclpp-test's row with one half: 1 if that is the second half, whose headings are nearer, 0
+ * if it is the first, -1 if the place of its time is lost. */
 static int is_second_half(const results_nccl *n)
 {
     const results_cell *cells = n->table.cells;
@@ -566,8 +604,8 @@ static void finish_part(results_text *in)
     in->line = line;
 }
 
-/* Where the first time of a row ends: only if its blanks are kept, so that its fields are below their
- * headings. */
+/* Where the first time of a row ends: only if its blanks are kept, so that its fields are below
+ * their headings. */
 static int time_end(const results_text *in, const char *line, char **tokens, int count)
 {
     const int at = results_table_find(&in->nccl.table, RESULTS_CELL_TIME, 0);
@@ -628,7 +666,9 @@ static int find_row_behind(results_text *in, char *line)
 /* A line that neither begins with '#' nor with a digit. */
 void results_nccl_other(results_text *in, char *line)
 {
-    if (strstr(line, "rccl-tests") || strncmp(line, "RCCL version", 12) == 0) {
+    if (continues_headings(in, line)) {
+        report_cut(in);
+    } else if (strstr(line, "rccl-tests") || strncmp(line, "RCCL version", 12) == 0) {
         if (in->nccl.level == TABLE)
             begin_part(in, VERSION);
         in->nccl.contender = "rccl";
