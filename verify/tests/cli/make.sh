@@ -424,6 +424,15 @@ if command -v mpirun >/dev/null; then
 else
     skip "mpirun" "no MPI (make deps)"
 fi
+mkdir "$scratch/openmpi"
+for name in mpirun prterun; do
+    printf '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun (Open MPI) $RELEASE" || echo "%s $*"\n' $name >"$scratch/openmpi/$name"
+    chmod +x "$scratch/openmpi/$name"
+done
+launched_by() { RELEASE=$1 MPIRUN=$scratch/openmpi/mpirun ci/mpirun -n 1 a "${@:2}" | grep -o '^[a-z]*'; }
+check "ci/mpirun: prterun starts several programs of Open MPI 5.0.7" \
+    eval '[ "$(launched_by 5.0.7 : -n 1 b)" = prterun ] && [ "$(launched_by 5.0.7 b:)" = mpirun ] &&
+        [ "$(launched_by 5.0.10 : -n 1 b)" = mpirun ]'
 check "ci/mpirun: a missing launcher ends with 3" \
     ends_with 3 env MPIRUN=/absent/mpirun ci/mpirun -np 2 true
 check "ci/mpirun: a missing launcher is reported with the remedy" \
