@@ -176,8 +176,8 @@ weir_status replay_complete(replay_reader *reader)
     weir_status status = WEIR_OK;
     if (!trace->nranks)
         return weiri_fail(WEIR_ERR_INVALID, "%s: no calls that could be replayed%s%s",
-                          trace->nfiles ? trace->files[0] : "no file", trace->nnotes ? ": " : "",
-                          trace->nnotes ? trace->notes[0].text : "");
+                          trace->nfiles ? trace->files[0] : "a folder without files",
+                          trace->nnotes ? ": " : "", trace->nnotes ? trace->notes[0].text : "");
     const size_t ncomms = (size_t)trace->ncomms;
     char *used = calloc(ncomms, 1);
     uint32_t *comms = calloc(ncomms, sizeof *comms);

@@ -234,6 +234,22 @@ static int comm_find(const replay_trace *trace, const char *name)
     return -1;
 }
 
+/* Refuses a rank's calls from a second file: another run's, or the same file's. A file and its
+ * .tail are one recording. */
+static weir_status call_check_file(text_line *line, int rank)
+{
+    const replay_trace *trace = line->reader->trace;
+    const replay_rank *r = &trace->ranks[rank];
+    const int before = r->count ? r->calls[r->count - 1].file : line->reader->file;
+    const char *first = trace->files[before], *second = trace->files[line->reader->file];
+    const size_t length = strlen(first);
+    if (before == line->reader->file ||
+        (!strncmp(first, second, length) && !strcmp(second + length, ".tail")))
+        return WEIR_OK;
+    return BAD(line, "rank %d also has calls in %s: name each file once, and files of one run",
+               rank, first);
+}
+
 static weir_status call_read(text_line *line)
 {
     replay_call call = REPLAY_CALL_INIT;
@@ -263,7 +279,9 @@ static weir_status call_read(text_line *line)
     call.comm = (uint32_t)comm;
     call.kind = (uint8_t)kind;
     int at = 4;
-    weir_status status = call_data(line, &at, &call);
+    weir_status status = call_check_file(line, (int)rank);
+    if (status == WEIR_OK)
+        status = call_data(line, &at, &call);
     if (status == WEIR_OK)
         status = call_words(line, at, &call);
     return status == WEIR_OK ? replay_add_call(line->reader, line->number, (int)rank, &call)
@@ -273,6 +291,10 @@ static weir_status call_read(text_line *line)
 static weir_status line_read(text_line *line, char *text)
 {
     char *rest = NULL;
+    int version = 1;
+    if (sscanf(text, "# weir recording %d", &version) == 1 && version != 1)
+        return BAD(line, "recording of version %d: this program reads version 1; use a newer one",
+                   version);
     line->count = 0;
     text[strcspn(text, "#")] = '\0';
     for (char *word = strtok_r(text, " \t\r", &rest); word; word = strtok_r(NULL, " \t\r", &rest)) {

@@ -140,6 +140,11 @@ check "--ranks is refused where there is no rule" refuses "is on a communicator 
 check "another number of ranks is refused" refuses "has 4 ranks, and this job 2: start 4" "$job" -g 2
 check "a file that is no recording is refused" refuses "not a recording that is known" README.md
 check "a missing file is named" eval '! ./bench_replay "$scratch/none" 2>"$err" && one_line_says "cannot open" none'
+check "a file that is named twice is refused" refuses "rank 0 also has calls in $job: name each file once" "$job" "$job"
+mkdir "$scratch/no-files"
+check "a folder without files is named as such" refuses "a folder without files" "$scratch/no-files"
+{ echo "# weir recording 2" && cat "$job"; } >"$scratch/newer.txt"
+check "a newer version of the text is refused" refuses "newer.txt:1: recording of version 2" "$scratch/newer.txt"
 check "no file is a usage error" refuses "no recording" -n 1
 sed 's/^\(.* r2 world reduce f64\) max/\1 min/' "$job" >"$scratch/bad.txt"
 check "calls that do not match are named" refuses "calls reduce double min 1000 root=3 ($scratch/bad.txt:" "$scratch/bad.txt"
