@@ -61,6 +61,16 @@ refuses "an unknown option is a usage error" 2 "show --frobnicate x" "unknown op
 refuses "an option before the command is a usage error" 2 "--rank 1 show x" "unknown option --rank"
 refuses "a missing FILE is a usage error" 2 "show" "expected FILE"
 refuses "two files are a usage error" 2 "show a b" "expected FILE" "got 2"
+for command in check fix cost; do
+    refuses "$command: a missing FILE is a usage error" 2 "$command" "$command: expected FILE" "got 0"
+done
+refuses "make: a missing NAME is a usage error" 2 "make" "make: expected NAME" "got 0"
+for command in fix cost make; do
+    refuses "$command: two operands are a usage error" 2 "$command a b" "$command: expected" "got 2"
+done
+for command in list moe; do
+    refuses "$command: an operand is a usage error" 2 "$command a" "$command: expected no operands" "got 1"
+done
 refuses "an option without its value is a usage error" 2 "show x --rank" "--rank needs a value"
 refuses "a flag with a value is a usage error" 2 "show --summary=1 x" "--summary takes no value"
 refuses "a malformed rank is a usage error" 2 "show --rank 1x x" "--rank 1x"
