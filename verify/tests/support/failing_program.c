@@ -3,18 +3,19 @@
  * driven by the environment. With FAILING_LIST=FILE, a run writes each place that calls a function
  * of failing_calls.h: "FUNCTION OFFSET CALLS". With FAILING_AT="FUNCTION OFFSET NUMBER", that call
  * of the place fails, counted over all processes that the program forks. With FAILING_LEAKS=FILE, a
- * run writes the places that allocated what is not freed when it ends.
+ * run writes what is open and the places that allocated what is not freed when it ends.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/failing_calls.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PLACES = 4096 };
+enum { PLACES = 4096, DESCRIPTORS = 256 };
 
 /* Shared by all processes of the program. */
 typedef struct board {
@@ -27,6 +28,7 @@ typedef struct board {
 } board;
 
 static board *shared;
+static char was_open[DESCRIPTORS]; /* when the program began */
 
 static void program_note(failing_call call, const void *site)
 {
@@ -61,6 +63,8 @@ __attribute__((constructor)) static void program_begin(void)
     if (shared == MAP_FAILED)
         abort();
     shared->first = getpid();
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        was_open[fd] = fcntl(fd, F_GETFD) >= 0;
     if (getenv("FAILING_AT"))
         program_choose(getenv("FAILING_AT"));
     else if (getenv("FAILING_LIST"))
@@ -68,10 +72,24 @@ __attribute__((constructor)) static void program_begin(void)
     failing_arm(&shared->plan);
 }
 
-/* Writes the places of the blocks that nobody has freed. */
+/* Writes which descriptors have been opened since the program began. */
+static void program_write_descriptors(FILE *to)
+{
+    char path[32], file[256];
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        const ssize_t length = readlink(path, file, sizeof file - 1);
+        if (length > 0 && fd != fileno(to) && !was_open[fd])
+            fprintf(to, "%.*s\n", (int)length, file);
+    }
+}
+
+/* Writes the places of the blocks that nobody has freed, and the files that nobody has closed. */
 static void program_write_leaks(const char *path)
 {
     FILE *file = fopen(path, "ae");
+    if (file)
+        program_write_descriptors(file);
     for (int i = 0; file && failing_block_site(i); i++)
         fprintf(file, "%lx\n", (unsigned long)(uintptr_t)failing_block_site(i));
     if (file)
