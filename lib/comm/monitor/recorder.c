@@ -26,6 +26,7 @@ enum {
     NUMBER_BYTES = 21,    /* of a split with its comma */
     NAME_BYTES = 48,
     CALL_BYTES = 96,
+    DATA_BYTES = 48, /* of a type and a number */
     STREAMS_MAX = 32
 };
 
@@ -422,12 +423,25 @@ static char *put_call(char *at, const weir_comm *comm, const weir_call *call)
     return end;
 }
 
-static char *put_message(char *at, int sends, int peer, size_t count, weir_dtype dtype)
+/* The type and the number of elements of a message, such as "float 100", and zeros: what is copied
+ * behind a line must not look like another one to who reads the tail of a killed process. */
+typedef struct message_data {
+    char text[DATA_BYTES];
+    size_t bytes;
+} message_data;
+
+static inline void set_data(message_data *data, weir_dtype dtype, size_t count)
+{
+    char *at = put_text(data->text, weir_dtype_name(dtype));
+    *at++ = ' ';
+    data->bytes = (size_t)(put_whole(at, count) - data->text);
+}
+
+static inline char *put_message(char *at, int sends, int peer, const message_data *data)
 {
     at = put_text(at, sends ? "send " : "recv ");
-    at = put_text(at, weir_dtype_name(dtype));
-    *at++ = ' ';
-    at = put_whole(at, count);
+    memcpy(at, data->text, DATA_BYTES);
+    at += data->bytes;
     return put_whole(put_text(at, sends ? " to=" : " from="), (uint64_t)peer);
 }
 
@@ -435,15 +449,34 @@ void weiri_recorder_message(const weir_comm *comm, int sends, int peer, size_t c
                             weir_dtype dtype, weir_stream stream, uint64_t begin_ns,
                             uint64_t end_ns)
 {
+    message_data data = {.bytes = 0};
+    set_data(&data, dtype, count);
     pthread_mutex_lock(&file.mutex);
     char *line = file_room(LINE_BYTES);
     if (line) {
-        char *at = put_begin(line, comm, begin_ns);
-        at = put_message(at, sends, peer, count, dtype);
+        char *at = put_message(put_begin(line, comm, begin_ns), sends, peer, &data);
         at = put_end(at, stream_number(comm, stream), begin_ns, end_ns);
         file.used += (size_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);
+}
+
+/* Writes both lines of a sendrecv, of which the second one begins and ends as the first one. */
+static char *put_pair_of_messages(char *line, const weir_comm *comm, const weir_call *call,
+                                  uint64_t begin_ns, uint64_t end_ns)
+{
+    message_data data = {.bytes = 0};
+    set_data(&data, call->dtype, call->count);
+    char *const send = put_begin(line, comm, begin_ns);
+    char *const end = put_message(send, 1, call->destination, &data);
+    char *const next = put_end(end, stream_number(comm, call->stream), begin_ns, end_ns);
+    const size_t begin_bytes = (size_t)(send - line), end_bytes = (size_t)(next - end);
+    memcpy(next, line, begin_bytes);
+    if (call->recv_count != call->count)
+        set_data(&data, call->dtype, call->recv_count);
+    char *at = put_message(next + begin_bytes, 0, call->source, &data);
+    memcpy(at, end, end_bytes);
+    return at + end_bytes;
 }
 
 /* A sendrecv is a send and a receive of one group. */
@@ -451,14 +484,22 @@ static void record_sendrecv(const weir_comm *comm, const weir_call *call, uint64
                             uint64_t end_ns)
 {
     const int outer = group_now;
-    if (outer < 0 && call->destination >= 0 && call->source >= 0)
+    if (call->destination < 0 || call->source < 0) {
+        if (call->destination >= 0)
+            weiri_recorder_message(comm, 1, call->destination, call->count, call->dtype,
+                                   call->stream, begin_ns, end_ns);
+        if (call->source >= 0)
+            weiri_recorder_message(comm, 0, call->source, call->recv_count, call->dtype,
+                                   call->stream, begin_ns, end_ns);
+        return;
+    }
+    if (outer < 0)
         group_now = weiri_recorder_new_group();
-    if (call->destination >= 0)
-        weiri_recorder_message(comm, 1, call->destination, call->count, call->dtype, call->stream,
-                               begin_ns, end_ns);
-    if (call->source >= 0)
-        weiri_recorder_message(comm, 0, call->source, call->recv_count, call->dtype, call->stream,
-                               begin_ns, end_ns);
+    pthread_mutex_lock(&file.mutex);
+    char *line = file_room(2 * (size_t)LINE_BYTES);
+    if (line)
+        file.used += (size_t)(put_pair_of_messages(line, comm, call, begin_ns, end_ns) - line);
+    pthread_mutex_unlock(&file.mutex);
     group_now = outer;
 }
 

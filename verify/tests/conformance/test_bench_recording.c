@@ -37,6 +37,12 @@ static int make_comm(weir_boot *boot, weir_comm **comm)
     return 0;
 }
 
+/* What a rank sends to the next one: numbers with two and with three digits. */
+static size_t ring_count(int rank)
+{
+    return 95 + 3 * (size_t)rank;
+}
+
 /* The calls of each rank, which the test below expects: the order is that of `expected`. */
 static int call_everything(weir_boot *boot, void *argument)
 {
@@ -57,6 +63,8 @@ static int call_everything(weir_boot *boot, void *argument)
     TRY(weir_sendrecv(world, in, 5, to, out, 5, from, WEIR_DOUBLE, NULL));
     TRY(weir_broadcast(pair, in, out, 11, WEIR_UINT8, 1, NULL));
     TRY(weir_alltoallv(world, in, sent, at, out, received, places, WEIR_FLOAT, NULL));
+    TRY(weir_sendrecv(world, in, ring_count(rank), to, out, ring_count(from), from, WEIR_FLOAT,
+                      NULL));
     TRY(weir_sendrecv(world, in, 6, rank == 0 ? 3 : -1, out, 6, rank == 3 ? 0 : -1, WEIR_FLOAT,
                       NULL));
     TRY(weir_comm_barrier(world));
@@ -133,6 +141,8 @@ TEST(recorded_calls_are_read_back_in_order)
                                  {REPLAY_RECV, WEIR_DOUBLE, 1, from, 5},
                                  {REPLAY_BROADCAST, WEIR_UINT8, 0, 1, 11},
                                  {REPLAY_ALLTOALLV, WEIR_FLOAT, 1, -1, 0},
+                                 {REPLAY_SEND, WEIR_FLOAT, 1, to, ring_count(rank)},
+                                 {REPLAY_RECV, WEIR_FLOAT, 1, from, ring_count(from)},
                                  {REPLAY_BARRIER, 0, 1, -1, 0}};
         const size_t count = sizeof expected / sizeof *expected;
         call with_message[sizeof expected / sizeof *expected + 1];
