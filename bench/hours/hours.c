@@ -164,9 +164,10 @@ weir_status bench_hours_run(bench_trial *trial)
     bench_watch_take_term(&job->watch, 1);
     if (status == WEIR_OK)
         status = hours_loop(&h);
-    if (status == WEIR_OK && job->rank == 0)
-        status = bench_hours_close(&h.output);
-    status = bench_job_agree(job, status, "windows of --for");
+    if (status == WEIR_OK) {
+        status = job->rank == 0 ? bench_hours_close(&h.output) : WEIR_OK;
+        status = bench_job_agree(job, status, "windows of --for");
+    }
     bench_hours_free(&h.output);
     bench_watch_take_term(&job->watch, 0);
     free(h.times_us);

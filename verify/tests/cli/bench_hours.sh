@@ -95,4 +95,7 @@ for bad in '--for 0' '--for x' '--for 3d' '--for inf' '--for 500ms' '--for -1s' 
     # shellcheck disable=SC2086 # words
     check "$bad is a usage error" ends_with 2 "${hours[@]}" $bad
 done
+mkdir "$scratch/folder-windows.csv"
+check "windows that cannot be written are one line" eval \
+    'ends_with 2 ./bench_allreduce -g 1 --backend host -b 8 -e 8 -n 20 --quiet --for 1s --csv "$scratch/folder.csv" && one_line_says folder-windows.csv "Is a directory; give"'
 tap_done
