@@ -135,6 +135,11 @@ static weir_status rival_open(rival *r, const bench_options *options, int index)
     if (status != WEIR_OK)
         return status;
     rival_describe(r, options, index);
+    if (!r->call.count)
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--with %s: %zu bytes have no element among %d ranks; give a larger "
+                              "size",
+                              r->with->text, r->with->bytes, weir_comm_nranks(r->comm));
     status = weir_mem_alloc(r->comm, r->call.in_bytes, &r->in);
     if (status == WEIR_OK)
         status = weir_mem_alloc(r->comm, r->call.out_bytes, &r->out);

@@ -188,8 +188,9 @@ static int with_read(const weiri_option *option, const char *text, void *setting
     if (options->nrivals == BENCH_WITH_MAX ||
         with_take(text, &options->rivals[options->nrivals]) != 0)
         return weiri_expect(expected,
-                            "at most %d times a collective, a size, and group=RULE if wanted "
-                            "(see --split), such as \"alltoall 16M group=mod:2\"",
+                            "at most %d times a collective (allreduce, allgather, reduce_scatter, "
+                            "broadcast, reduce or alltoall), a size, and group=RULE if wanted (see "
+                            "--split), such as \"alltoall 16M group=mod:2\"",
                             BENCH_WITH_MAX);
     options->nrivals++;
     return 0;

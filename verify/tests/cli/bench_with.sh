@@ -31,6 +31,10 @@ check "a wrong bit in the output of the competing call ends with 1" ends_with 1 
 check "and no line has times of it" eval '! prints "alltoall 64K alone"'
 check "the message names the call and the element" says 'rank 0: wrong data in --with alltoall 64K: element 0: got'
 
+check "a call without an element is refused" eval \
+    'ends_with 2 "${with[@]}" --with "alltoall 4" && says "alltoall 4: 4 bytes have no element among 4 ranks; give a larger size"'
+check "a collective that does not compete is refused with those that do" eval \
+    'ends_with 2 "${with[@]}" --with "gather 4K" && says "allgather, reduce_scatter, broadcast, reduce or alltoall"'
 for bad in 'alltoall' 'alltoallv 1M' 'alltoall 0' 'alltoall 1M group=xor:2' 'alltoall 1M twice'; do
     check "--with '$bad' is a usage error" ends_with 2 "${with[@]}" --with "$bad"
 done
