@@ -370,9 +370,17 @@ def names():
         r.lib.CommDestroy(comm)
 
     address = free_address()
-    with Job(body, 2, WEIR_RAS=address) as job:
-        demand(only_comm(address)["weir"]["name"] == "data ?parallel??0", only_comm(address))
+    name = "data ?parallel??0"
+    with tempfile.TemporaryDirectory() as folder, Job(
+            body, 2, WEIR_RAS=address, WEIR_METRICS="prom,json", WEIR_METRICS_DIR=folder,
+            WEIR_METRICS_MIN_BYTES="0") as job:
+        demand(only_comm(address)["weir"]["name"] == name, only_comm(address))
         demand(job.end(), "the job")
+        metrics = prom_files(folder)
+        demand({labels["comm_name"] for each in metrics.values() for labels, _ in each} == {name}, metrics)
+        for path in glob.glob(f"{folder}/*.log"):
+            with open(path, encoding="utf-8") as file:
+                demand(all(json.loads(line)["header"]["comm_name"] == name for line in file), path)
 
 
 def forked_child():
