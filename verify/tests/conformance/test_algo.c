@@ -1,12 +1,14 @@
 /*
  * Proves that algorithm objects work through weir_algo_execute: built-in algorithms, kernels from
  * files, custom algorithms and plans; collections and their selector; and contexts, of which all
- * ranks must choose the same one whatever their keys are.
+ * ranks must choose the same one whatever their keys are; and that the built-in table is complete.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/algo_files.h"
 #include "verify/tests/support/net_shm.h"
 
+#include "coll/tuning.h"
+#include "comm/comm.h"
 #include "plan/examples/examples.h"
 #include <weir/algo.h>
 
@@ -719,6 +721,65 @@ static void execute_plan(weir_comm *comm, int *failures)
     weir_plan_free(plan);
 }
 
+/* ------------------------------------------------------------------- the built-in table */
+
+/* "-" is no limit. */
+static uint64_t tuning_limit(const char *text)
+{
+    char *end;
+    if (strcmp(text, "-") == 0)
+        return UINT64_MAX;
+    const uint64_t number = strtoull(text, &end, 10);
+    assert_true(end > text && number > 0);
+    if (*end)
+        assert_true((*end == 'K' || *end == 'M') && !end[1]);
+    return *end == 'K' ? number << 10 : *end == 'M' ? number << 20 : number;
+}
+
+/* The next row of the same collective and kind of ranks; NULL: none. */
+static const weiri_tuning_row *tuning_next(const weiri_tuning_row *row)
+{
+    const weiri_tuning_row *end = weiri_tuning_rows + weiri_tuning_row_count;
+    for (const weiri_tuning_row *next = row + 1; next < end; next++)
+        if (strcmp(next->collective, row->collective) == 0 && strcmp(next->cores, row->cores) == 0)
+            return next;
+    return NULL;
+}
+
+/* Sizes grow up to a row without a limit, then numbers of ranks do; the last rows are for the most
+ * ranks of their kind. */
+static void test_the_built_in_rows_have_every_size_and_number_of_ranks(void **state)
+{
+    const int has_cuda = weir_algo_info_find(WEIR_ALGO_CUDA, WEIR_COLL_ALLREDUCE, "packet") != NULL;
+    (void)state;
+    for (size_t i = 0; i < weiri_tuning_row_count; i++) {
+        const weiri_tuning_row *row = &weiri_tuning_rows[i], *next = tuning_next(row);
+        const uint64_t limit = tuning_limit(row->max_bytes);
+        const int is_cuda = strcmp(row->cores, "cuda") == 0;
+        const int most = strcmp(row->cores, "own-traded") == 0 ? 2 : is_cuda ? 8 : WEIRI_RANKS_MAX;
+        int collective = 0;
+        while (collective < WEIR_COLL_COUNT &&
+               strcmp(weir_collective_name((weir_collective)collective), row->collective) != 0)
+            collective++;
+        assert_true(collective < WEIR_COLL_COUNT);
+        const weir_algo_backend backend = is_cuda                              ? WEIR_ALGO_CUDA
+                                          : strncmp(row->cores, "net", 3) == 0 ? WEIR_ALGO_INTERNODE
+                                                                               : WEIR_ALGO_HOST;
+        const weir_algo_info *info =
+            weir_algo_info_find(backend, (weir_collective)collective, row->algo);
+        if (!info && (!is_cuda || has_cuda))
+            fail_msg("row %zu: there is no %s %s", i, row->collective, row->algo);
+        assert_in_range(row->max_ranks, 2, most);
+        if (limit < UINT64_MAX)
+            assert_true(next && next->max_ranks == row->max_ranks &&
+                        tuning_limit(next->max_bytes) > limit);
+        else if (next)
+            assert_true(next->max_ranks > row->max_ranks);
+        else
+            assert_int_equal(row->max_ranks, most);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -730,6 +791,7 @@ int main(void)
         COMM_TEST("algorithms with partial results leave types that are rounded to packet2", 3,
                   a_chain_rounds_once),
         COMM_TEST("lengths that do not belong together are rejected", 2, lengths),
+        cmocka_unit_test(test_the_built_in_rows_have_every_size_and_number_of_ranks),
         cmocka_unit_test(test_contexts_are_kept_and_the_oldest_gives_way),
         COMM_TEST("each communicator has its contexts", 2, on_two),
         COMM_TEST("one rank's cache hit and another's miss agree", 4, disagree),
