@@ -74,12 +74,18 @@ static const char *fact_of(const results_manifest *manifest, const char *path)
     return "";
 }
 
-/* Reports a CSV whose manifest says that its run has not come to its end, except that of -N 0,
- * which is stopped. Rows from `first` on are the CSV's; a manifest of another run says nothing. */
+/* Reports a CSV whose manifest is cut off, or says that its run has not come to its end, except
+ * that of -N 0, which is stopped. Rows from `first` on are the CSV's; a manifest of another run
+ * says nothing. */
 static void check_end(results_set *set, const results_input *input, size_t first)
 {
     results_manifest manifest;
-    if (results_manifest_read_file(set, input->path, &manifest) == 0 && set->count > first &&
+    const int has_one = results_manifest_read_file(set, input->path, &manifest) == 0;
+    if (has_one && set->count > first && manifest.fault[0])
+        results_lose(set, manifest.file, manifest.fault_line,
+                     "invalid manifest, so whether the run has ended is unknown: %s",
+                     manifest.fault);
+    if (has_one && set->count > first &&
         strcmp(fact_of(&manifest, "run_id"), set->rows[first].text[RESULTS_RUN_ID]) == 0 &&
         strcmp(fact_of(&manifest, "complete"), "false") == 0 &&
         strcmp(fact_of(&manifest, "options.cycles"), "0") != 0)

@@ -60,10 +60,12 @@ typedef struct results_manifest {
     results_fact *facts; /* ascending by path; freed by results_manifest_free */
     size_t count;
     const char *file; /* NULL: none was found */
+    char fault[160];  /* why it is no JSON, and so has no facts; else empty */
+    int fault_line;
 } results_manifest;
 
-/* Reads the manifest next to the first of the set's CSV files that has one. An invalid one is
- * reported and gives no facts. */
+/* Reads the manifest next to the first of the set's CSV files that has one. Those that are no JSON
+ * were reported when the CSV was read. */
 void results_manifest_read(results_set *set, results_manifest *made);
 /* Reads the manifest next to one CSV file. Returns 0, or -1 if there is none. Call
  * results_manifest_free in either case. */

@@ -84,7 +84,8 @@ static int read_one(results_set *set, const char *path, results_manifest *made)
     if (value)
         flatten(&(collector){set, made}, value, "", 0);
     else
-        results_note(set, path, error.line, "invalid manifest: %.120s", error.text);
+        snprintf(made->fault, sizeof made->fault, "%.120s", error.text);
+    made->fault_line = value ? 0 : error.line;
     json_decref(value);
     if (made->count > 0)
         qsort(made->facts, made->count, sizeof *made->facts, by_path);

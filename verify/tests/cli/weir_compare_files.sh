@@ -62,7 +62,7 @@ printf '%s 8 <= 1 us\n' "$evil" >"$scratch/bad-floors"
 sed "s/,h,/,$evil,/; s/,weir,/,weir:1:$evil,/" "$scratch/a.csv" >"$scratch/evil.csv"
 printf '# nThread 1 nGpus 1\n# Collective test starting: %s\n' "$evil" >"$scratch/evil.log"
 printf '# OSU MPI %s Latency Test v7\n# Size Avg Latency(us)\n1 1\n' "$evil" >"$scratch/evil.txt"
-printf '{"results":[{"rows":[{"%s":1}]}]}' "$evil" >"$scratch/evil.json"
+printf '{"results":[{"rows":[{"%s":1}]}]}' "$evil" >"$scratch/evil-rows.json"
 plain() { ! LC_ALL=C grep -q $'[\001-\010\013-\037\177\200]\|\302\233' "$1"; }
 says_plainly() { # CODE arguments of weir-compare
     local code=$1
@@ -76,7 +76,7 @@ check "an option is shown as plain text" says_plainly 2 "--$evil" "$scratch/a.cs
 check "an expectation is shown as plain text" says_plainly 3 --expect "$scratch/floors" "$scratch/a.csv"
 check "an invalid expectation is shown as plain text" says_plainly 2 --expect "$scratch/bad-floors" "$scratch/a.csv"
 check "hosts and candidates of a CSV are shown as plain text" says_plainly 0 "$scratch/evil.csv" "$scratch/evil.csv"
-for file in evil.log evil.txt evil.json; do
+for file in evil.log evil.txt evil-rows.json; do
     check "what is wrong with $file is shown as plain text" eval "$program --ranks 2 --csv '$scratch/x.csv' '$scratch/$file' >'$out' 2>'$err'; plain '$out' && plain '$err' && [ -s '$err' ]"
 done
 check "a missing run of a store is shown as plain text" says_plainly 3 --store "$scratch" --accept "$evil"

@@ -160,7 +160,9 @@ killed() { # NAME RUN COMPLETE CYCLES: b.csv with a manifest.
     printf '{"schema": 2, "run_id": "%s", "options": {"cycles": %d}, "complete": %s}' "$2" "$4" "$3" >"$scratch/killed/$1.json"
 }
 killed ended b true 1 && killed stopped b false 0 && killed other c false 1 && killed killed b false 1
-for expected in 'ended 0' 'stopped 0' 'other 0' 'killed 3'; do
+killed cut b true 1 && truncate -s 40 "$scratch/killed/cut.json"
+killed empty b true 1 && truncate -s 0 "$scratch/killed/empty.json"
+for expected in 'ended 0' 'stopped 0' 'other 0' 'killed 3' 'cut 3' 'empty 3'; do
     check "a CSV whose manifest says ${expected% *} ends with ${expected#* }" ends_with "${expected#* }" $program "$scratch/a.csv" "$scratch/killed/${expected% *}.csv"
 done
 # A folder: what it cannot read of B, it does not pass over.
