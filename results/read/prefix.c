@@ -26,6 +26,16 @@ static int begins(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
+/* As begins; a tab counts as a blank. */
+static int begins_words(const char *text, const char *words)
+{
+    while (*words && (*text == *words || (*text == '\t' && *words == ' '))) {
+        text++;
+        words++;
+    }
+    return !*words;
+}
+
 static int is_marker(const char *at)
 {
     static const char *const words[] = {
@@ -38,9 +48,9 @@ static int is_marker(const char *at)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (begins(at, words[i]))
             return 1;
-    const size_t blanks = strspn(at + 1, " ");
+    const size_t blanks = strspn(at + 1, " \t");
     for (size_t i = 0; blanks && i < sizeof after_blanks / sizeof *after_blanks; i++)
-        if (begins(at + 1 + blanks, after_blanks[i]))
+        if (begins_words(at + 1 + blanks, after_blanks[i]))
             return 1;
     return 0;
 }

@@ -138,6 +138,8 @@ static void read_line(results_text *in, char *line)
     char *at = line + strspn(line, " \t");
     in->indent = (int)(at - line);
     if (*at == '#') {
+        for (char *tab = at; (tab = strchr(tab, '\t')) != NULL;)
+            *tab = ' ';
         if (!results_mpi_comment(in, at))
             results_nccl_comment(in, at);
     } else if (in->tool == RESULTS_TOOL_OSU || in->tool == RESULTS_TOOL_IMB) {

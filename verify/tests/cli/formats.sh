@@ -80,6 +80,7 @@ around() {
     'grep -n') awk '{ print NR ":" $0 }' ;;
     'a quotation') sed 's/^/> /' ;;
     'an indented block') sed 's/^/    /' ;;
+    'tabs between columns') sed 's/   */\t/g' ;;
     'a diff') sed 's/^/+/' ;;
     'colours') sed 's/^\(.*\)$/'$'\033''[32m\1'$'\033''[0m/' ;;
     'a byte order mark') printf '\357\273\277'; cat ;;
@@ -95,7 +96,7 @@ variants=(nothing 'mpirun --tag-output' 'mpirun --tag-output, tags inside lines'
     'mpirun --timestamp-output' both 'srun -l' 'srun -l of many tasks' 'mpiexec -prepend-rank' 'torchrun' pdsh 'kubectl --prefix'
     'kubectl --prefix --timestamps' 'docker logs -t' 'docker compose' 'docker compose in colours' stern CRI 'CRI with partial lines' journalctl
     'GitHub Actions' 'gh run view --log' GitLab Jenkins ts 'ts -s' 'ts %.s' 'a logging module' grep 'grep -n' 'a quotation' 'an indented block'
-    'a diff' colours 'a byte order mark' 'line ends of Windows' UTF-16 'progress that is overwritten' 'Docker JSON' 'journald JSON' 'a log service')
+    'tabs between columns' 'a diff' colours 'a byte order mark' 'line ends of Windows' UTF-16 'progress that is overwritten' 'Docker JSON' 'journald JSON' 'a log service')
 wrapped() { # VARIANT SAMPLE
     around "$1" <"$formats/$2" >"$scratch/wrapped.log"
     rows "$scratch/wrapped.log" >"$scratch/got"
