@@ -175,10 +175,22 @@ static void read_name(results_text *in, const char *line)
         results_note(in->set, in->path, in->line, "unknown collective '%s'", name);
 }
 
+/* Begins a section at a table of another run, of which only the table is here: a table with rows
+ * has ended, or a command follows them. */
+static void begin_table(results_text *in)
+{
+    const results_nccl *n = &in->nccl;
+    if (n->tried == 0 || n->origin == RESULTS_OWN_OUTPUT || (!n->has_footer && !in->command[0]))
+        return;
+    results_nccl_end(in);
+    results_nccl_begin(in);
+}
+
 /* #     out-of-place      in-place: the order of the table's halves. */
 static void read_placements(results_text *in, const char *line)
 {
     const char *out = strstr(line, "out-of-place"), *in_place = NULL;
+    begin_table(in);
     for (const char *at = line; (at = strstr(at, "in-place")) != NULL && !in_place; at++)
         in_place = at;
     const int in_first = in_place && (!out || in_place < out);
@@ -213,6 +225,7 @@ static int is_cut_table(const results_nccl *n)
 static void read_headings(results_text *in, char *line)
 {
     results_nccl *n = &in->nccl;
+    begin_table(in);
     drop_part(in);
     results_table_headings(&n->table, line);
     for (int i = 0; i < n->table.count; i++)
@@ -454,6 +467,7 @@ static int contradicts(const results_text *in, char **fields, int count)
 static void add_fields(results_text *in, char **fields, int count)
 {
     in->seen++;
+    in->nccl.tried++;
     if (is_mixed(in)) {
         results_lose(in->set, in->path, in->line,
                      "%d runs of one rank each are mixed here (rank 0 more "
