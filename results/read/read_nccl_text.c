@@ -8,6 +8,7 @@
 #include "results/read/read_text.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,71 @@ static void check_footer(results_text *in)
         results_row_fail(&in->set->rows[i]);
 }
 
+/* How much a printed number may differ from what it stands for. */
+static double rounding_of(const char *text)
+{
+    const char *dot = strchr(text, '.');
+    return 0.5 * pow(10, dot ? -(double)strlen(dot + 1) : 0);
+}
+
+/* The bus factor of a row as its two bandwidths state it, if it contradicts that of its number of
+ * ranks; else 0. */
+static double other_factor(const results_row *row)
+{
+    static const char *const names[] = {"allreduce", "allgather", "reduce_scatter", "alltoall"};
+    const char *alg = row->text[RESULTS_ALGBW_GBS], *bus = row->text[RESULTS_BUSBW_GBS];
+    const double factor = results_bus_factor(row->text[RESULTS_COLLECTIVE], row->nranks);
+    double algbw, busbw;
+    size_t i = 0;
+    while (i < sizeof names / sizeof *names && strcmp(names[i], row->text[RESULTS_COLLECTIVE]) != 0)
+        i++;
+    if (i == sizeof names / sizeof *names || results_real(alg, &algbw) != 0 ||
+        results_real(bus, &busbw) != 0 || algbw < 1) /* three digits */
+        return 0;
+    const double difference = fabs(busbw - factor * algbw);
+    return difference > 1.01 * (rounding_of(bus) + factor * rounding_of(alg)) ? busbw / algbw : 0;
+}
+
+/* The row of a section, of those whose bandwidths contradict its number of ranks, that states them
+ * with the most digits; NULL: none. */
+static const results_row *find_other_factor(const results_text *in)
+{
+    const results_row *found = NULL;
+    for (size_t i = in->nccl.first_row; i < in->set->count; i++) {
+        const results_row *row = &in->set->rows[i];
+        if (other_factor(row) > 0 &&
+            (!found || atof(row->text[RESULTS_BUSBW_GBS]) > atof(found->text[RESULTS_BUSBW_GBS])))
+            found = row;
+    }
+    return found;
+}
+
+/* Leaves the rows of a section out if its bandwidths are those of another number of ranks: its list
+ * of devices has lost lines, or --ranks is wrong. */
+static void check_ranks(results_text *in)
+{
+    results_nccl *n = &in->nccl;
+    const results_row *row = find_other_factor(in);
+    if (!row || n->origin != RESULTS_NCCL_TESTS || n->devices.groups > 1)
+        return;
+    const double factor = other_factor(row);
+    const int most = strcmp(row->text[RESULTS_COLLECTIVE], "allreduce") == 0 ? 2 : 1;
+    const char *about =
+        factor < most ? results_keep_printed(in->set, ", but of about %.0f", most / (most - factor))
+                      : "";
+    results_lose(
+        in->set, in->path, row->line,
+        "algbw %s and busbw %s are not those of %d ranks%s (%s); the rows of this table are "
+        "left out",
+        row->text[RESULTS_ALGBW_GBS], row->text[RESULTS_BUSBW_GBS], row->nranks, about,
+        n->devices.listed > 0 ? "is its list of devices complete?" : "--ranks");
+    size_t kept = n->first_row; /* wrong results stay */
+    for (size_t i = n->first_row; i < in->set->count; i++)
+        if (in->set->rows[i].failed)
+            in->set->rows[kept++] = in->set->rows[i];
+    in->set->count = kept;
+}
+
 static void drop_part(results_text *in)
 {
     results_part *part = &in->nccl.part;
@@ -52,6 +118,7 @@ void results_nccl_end(results_text *in)
     results_nccl *n = &in->nccl;
     drop_part(in);
     check_footer(in);
+    check_ranks(in);
     if (n->rows > 0 && n->devices.listed == 1 && n->devices.ranks == 1)
         in->one_rank_tables++;
     n->failed_values = n->has_footer = 0;
