@@ -254,7 +254,7 @@ static const weiri_option rows[] = {
              "between (default: 8; 0: none)"},
     {'G', "cudagraph", "0|1", &type_graph, AT(common.graph), 0, 1, "0", .flags = SAME,
      .help = "GPUs: 1: each timed call or chain is one replay of a captured CUDA graph, with "
-             "another routing and other data; -n is the number of replays"},
+             "different routing and data; -n is the number of replays"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(common.buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .help = "registered: memory of the library, which peers read; unregistered: malloc'd "

@@ -42,8 +42,9 @@ static const weiri_option rows[] = {
          "many as fit a time budget: from 20 to 2000 iterations)"},
     {0, "visits", "N", &weiri_option_int, AT(rounds), .low = 1, .high = 64, .initial = "6",
      .given = AT(rounds_given), .flags = SAME | EXPLAINED,
-     .help = "divide the iterations of a size into N rounds, each on other pages, with other sizes "
-             "in between (default: 6, with --tune-nccl 16; 1 if -n is below 12)"},
+     .help =
+         "divide the iterations of a size into N rounds, each on different pages, with other sizes "
+         "in between (default: 6, with --tune-nccl 16; 1 if -n is below 12)"},
     {0, "until", "PERCENT", &weiri_option_percent, AT(until), .high = 100, .flags = SAME,
      .manifest = "until",
      .help = "add iterations until the 95% interval of every candidate's median is within "
@@ -72,7 +73,7 @@ static const weiri_option rows[] = {
      .help = "run the sweep N times; weir-compare uses the first (default: 1; 0: until stopped)"},
     {'c', "check", "N", &weiri_option_int, AT(checks), .high = INT_MAX, .initial = "1",
      .flags = SAME | EXPLAINED, .manifest = "checks",
-     .help = "check each size N times, each time with other data (default: 1; 0: no checks)"},
+     .help = "check each size N times, each time with different data (default: 1; 0: no checks)"},
     {'o', "op", "OP|all", &bench_option_op, AT(op), .initial = "sum", .flags = SAME,
      .manifest = "op", .help = "sum, prod, max, min or avg"},
     {'d', "datatype", "TYPE|all", &bench_option_dtype, AT(dtype), .initial = "float", .flags = SAME,
