@@ -76,14 +76,18 @@ static unsigned nccl_class(const weiri_xml_element *pci)
     return length == 2 ? value << 8 : length == 4 ? value : value >> 8;
 }
 
-/* GB/s of a PCIe link, as hwloc counts them; 0: unknown. Linux writes 255 for an unknown width. */
+double weiri_nccl_pcie_gbs(double rate, long width)
+{
+    return rate * (rate < 8 ? 0.8 : rate < 64 ? 128. / 130 : 242. / 256) * (double)width / 8;
+}
+
+/* 0: unknown. Linux writes 255 for an unknown width. */
 static double nccl_pcie(const weiri_xml_element *pci)
 {
     const char *speed = weiri_xml_value(pci, "link_speed");
     const long width = weiri_xml_number(pci, "link_width", 0, 255, 0);
     const double rate = speed ? strtod(speed, NULL) : 0; /* "32.0 GT/s PCIe" */
-    const double share = rate < 8 ? 0.8 : rate < 64 ? 128. / 130 : 242. / 256;
-    return rate > 0 && rate <= 256 && width <= 32 ? rate * share * (double)width / 8 : 0;
+    return rate > 0 && rate <= 256 && width <= 32 ? weiri_nccl_pcie_gbs(rate, width) : 0;
 }
 
 /* ---------------------------------------------------------------- the file */

@@ -55,6 +55,8 @@ weir_status weiri_nccl_read(const char *path, nccl_machine *machine);
 void weiri_nccl_free(nccl_machine *machine);
 /* Reads the address of a PCI device. Returns 0 if text is none. */
 int weiri_nccl_address(const char *text, nccl_bus *bus);
+/* GB/s of a PCIe link of some GT/s and lanes, as hwloc counts them. Pure. */
+double weiri_nccl_pcie_gbs(double rate, long width);
 /* What is known of a <pci>. Pure. */
 nccl_pci *weiri_nccl_pci(const nccl_machine *machine, const weiri_xml_element *element);
 /* The first link at or after an element among its siblings; NULL: none. Pure. */

@@ -47,42 +47,30 @@ static void export_mask(const exporter *e, hwloc_const_bitmap_t cpus)
     fputc('"', e->to);
 }
 
-/* Speed and number of lanes from GB/s as hwloc counts them: the most lanes that fit, since only the
- * product counts. */
-static int export_find_link(double gbs, const char **speed, int *lanes)
-{
-    static const struct {
-        double rate, share;
-        const char *text;
-    } speeds[] = {{64, 242. / 256, "64.0 GT/s PCIe"}, {32, 128. / 130, "32.0 GT/s PCIe"},
-                  {16, 128. / 130, "16.0 GT/s PCIe"}, {8, 128. / 130, "8.0 GT/s PCIe"},
-                  {5, 0.8, "5.0 GT/s PCIe"},          {2.5, 0.8, "2.5 GT/s PCIe"}};
-    static const int widths[] = {16, 8, 4, 2, 1, 12, 32};
-    for (size_t w = 0; gbs > 0 && w < sizeof widths / sizeof *widths; w++)
-        for (size_t s = 0; s < sizeof speeds / sizeof *speeds; s++)
-            if (fabs(speeds[s].rate * speeds[s].share * widths[w] / 8 - gbs) < 0.005 * gbs) {
-                *speed = speeds[s].text;
-                *lanes = widths[w];
-                return 1;
-            }
-    return 0;
-}
-
+/* Speed and number of lanes as the machine's description has them; else from GB/s as hwloc counts
+ * them: the most lanes that fit, since only the product counts. */
 static void export_link(const exporter *e, hwloc_obj_t object)
 {
-    const char *known = hwloc_obj_get_info_by_name(object, WEIRI_TOPO_INFO_PCIE), *speed;
+    static const double rates[] = {64, 32, 16, 8, 5, 2.5};
+    static const int widths[] = {16, 8, 4, 2, 1, 12, 32};
+    const char *known = hwloc_obj_get_info_by_name(object, WEIRI_TOPO_INFO_PCIE);
     const char *by = known ? strstr(known, " x") : NULL;
-    int lanes;
     const double gbs = object->type == HWLOC_OBJ_BRIDGE
                            ? (double)object->attr->bridge.upstream.pci.linkspeed
                            : (double)object->attr->pcidev.linkspeed;
-    if (by)
+    if (by) {
         fprintf(e->to, " link_speed=\"%.*s\" link_width=\"%d\"", (int)(by - known), known,
                 atoi(by + 2));
-    else if (export_find_link(gbs, &speed, &lanes))
-        fprintf(e->to, " link_speed=\"%s\" link_width=\"%d\"", speed, lanes);
-    else
-        fputs(" link_speed=\"\" link_width=\"\"", e->to);
+        return;
+    }
+    for (size_t w = 0; gbs > 0 && w < sizeof widths / sizeof *widths; w++)
+        for (size_t r = 0; r < sizeof rates / sizeof *rates; r++)
+            if (fabs(weiri_nccl_pcie_gbs(rates[r], widths[w]) - gbs) < 0.005 * gbs) {
+                fprintf(e->to, " link_speed=\"%.1f GT/s PCIe\" link_width=\"%d\"", rates[r],
+                        widths[w]);
+                return;
+            }
+    fputs(" link_speed=\"\" link_width=\"\"", e->to);
 }
 
 /* ------------------------------------------------------------------ devices */
