@@ -187,7 +187,7 @@ refuses 2 "none" --nodes "$scratch/none"
 cp /dev/null "$scratch/records/cut.xml"
 refuses 2 "cut.xml" --nodes "$scratch/records"
 
-run --measure "$scratch/links" --ranks 3
+run --quiet --measure "$scratch/links" --ranks 3
 sed -i '/^weir-topo: warning: the link from .* measure again$/d' "$scratch/err" # of a busy machine
 shows "--measure measures the links between cores" 'between 3 cores' 'GB/s of the slowest'
 status=1
