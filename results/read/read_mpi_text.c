@@ -249,6 +249,16 @@ static void add(results_text *in, char **fields, int count)
     results_add(in->set, &row);
 }
 
+/* Whether IMB says why it has not measured a size: "1048576 out-of-mem.; needed X= 2.5 GB". */
+static int is_reason(const char *word)
+{
+    static const char *const reasons[] = {"out-of-mem", "int-overflow", "time-out"};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (strncmp(word, reasons[i], strlen(reasons[i])) == 0)
+            return 1;
+    return 0;
+}
+
 void results_mpi_row(results_text *in, char *line)
 {
     results_mpi *m = &in->mpi;
@@ -260,7 +270,10 @@ void results_mpi_row(results_text *in, char *line)
     if (count < 2 || results_whole(fields[0], &bytes) != 0)
         return;
     in->seen++;
-    if (m->table.count == 0)
+    if (is_reason(fields[1]))
+        results_lose(in->set, in->path, in->line, "the size %s was not measured (%.*s)", fields[0],
+                     (int)strcspn(fields[1], ".;,"), fields[1]);
+    else if (m->table.count == 0)
         results_lose(in->set, in->path, in->line, "a row without headings before it; left out");
     else if (count < m->table.count)
         results_lose(in->set, in->path, in->line,
