@@ -96,7 +96,8 @@ static void read_imb_version(results_text *in, const char *line)
         minor = atoi(at + 1);
     else if (strncmp(at, " Update ", 8) == 0)
         minor = atoi(at + 8);
-    in->mpi = (results_mpi){.is_old = year < 2019 || (year == 2019 && minor == 0),
+    in->mpi = (results_mpi){.has_version = 1,
+                            .is_old = year < 2019 || (year == 2019 && minor == 0),
                             .backend = strstr(line, "GPU") ? "cuda" : "host"};
     in->tool = RESULTS_TOOL_IMB;
 }
@@ -107,11 +108,13 @@ static void read_imb_title(results_text *in, const char *line)
     results_mpi *m = &in->mpi;
     char name[96] = "";
     const int is_old = in->tool == RESULTS_TOOL_IMB && m->is_old;
+    const int has_version = in->tool == RESULTS_TOOL_IMB && m->has_version;
     const char *backend = in->tool == RESULTS_TOOL_IMB && m->backend ? m->backend : "host";
     sscanf(line, "# Benchmarking %95s", name);
     *m = (results_mpi){.collective = results_collective(name),
                        .contender = "mpi",
                        .backend = backend,
+                       .has_version = has_version,
                        .is_old = is_old};
     in->tool = RESULTS_TOOL_IMB;
     in->sections++;
@@ -249,6 +252,13 @@ static void add(results_text *in, char **fields, int count)
     results_add(in->set, &row);
 }
 
+/* Whether what a row's size means is not known. */
+static int is_ambiguous(const results_text *in)
+{
+    return in->tool == RESULTS_TOOL_IMB && !in->mpi.has_version && in->mpi.ranks > 1 &&
+           strcmp(in->mpi.collective, "reduce_scatter") == 0;
+}
+
 /* Whether IMB says why it has not measured a size: "1048576 out-of-mem.; needed X= 2.5 GB". */
 static int is_reason(const char *word)
 {
@@ -284,6 +294,11 @@ void results_mpi_row(results_text *in, char *line)
         results_lose(in->set, in->path, in->line,
                      "the time '%s' has less than two decimals (cut off?); row left out",
                      fields[count - 1]);
+    else if (is_ambiguous(in))
+        results_lose(
+            in->set, in->path, in->line,
+            "sizes of Reduce_scatter depend on IMB's version, which is not in the file; row "
+            "left out");
     else if (bytes > 0)
         add(in, fields, count);
 }

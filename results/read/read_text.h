@@ -61,7 +61,7 @@ typedef struct results_mpi {
     const char *collective; /* NULL: weir does not have it */
     const char *dtype, *contender, *backend;
     int ranks, groups;
-    int is_old; /* IMB before 2019.1 */
+    int is_old, has_version; /* IMB before 2019.1; whether the version is in the file */
     results_table table;
 } results_mpi;
 
