@@ -35,6 +35,30 @@ static int has_wrapped_lines(const results_input *input)
     return 0;
 }
 
+/* Whether the first line is a header of CSV, perhaps with renamed or moved columns: it has commas,
+ * and a column's name, or no blank. Prose has commas, too. */
+static int is_header(const char *text)
+{
+    char name[64];
+    const size_t line = strcspn(text, "\r\n");
+    if (!memchr(text, ',', line))
+        return 0;
+    if (strcspn(text, " \t") >= line)
+        return 1;
+    for (size_t at = 0; at < line; at++) {
+        at += strspn(text + at, " \t\"");
+        const size_t length = strcspn(text + at, ",\" \t\r\n");
+        if (length < sizeof name) {
+            memcpy(name, text + at, length);
+            name[length] = '\0';
+            if (results_column_find(name) >= 0)
+                return 1;
+        }
+        at += strcspn(text + at, ",\r\n");
+    }
+    return 0;
+}
+
 results_kind results_kind_of(const results_input *input)
 {
     static const char *const logs[] = {
@@ -54,8 +78,7 @@ results_kind results_kind_of(const results_input *input)
     text += strspn(text, " \t\r\n");
     if (*text == '{' || *text == '[')
         return RESULTS_KIND_JSON;
-    /* Perhaps a header with renamed or moved columns. */
-    if (strchr(text, ',') && strchr(text, ',') < text + strcspn(text, "\n"))
+    if (is_header(text))
         return RESULTS_KIND_OWN_CSV;
     return RESULTS_KIND_LOG;
 }
