@@ -45,6 +45,10 @@ static const char *speaker_of(const results_lines *lines, int *number)
                  {"#bytes     #iterations", "output of perftest, which measures no collective"},
                  {"[ ID] Interval", "output of iperf3, which measures no collective"},
                  {"nvbandwidth Version", "output of nvbandwidth, which measures no collective"},
+                 {"#bytes #repetitions", "a table of the Intel MPI Benchmarks without its line "
+                                         "'# Benchmarking', which names the collective"},
+                 {"Bandwidth, GB/s", "output of ucc_perftest, which is not read"},
+                 {"count(elems)", "output of nccom-test, which is not read"},
                  {"command not found", "the program was not found"},
                  {"No such file or directory", "the program was not found"},
                  {"error while loading shared libraries", "the program lacks a library"},

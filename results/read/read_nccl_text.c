@@ -297,7 +297,11 @@ static void read_headings(results_text *in, char *line)
     results_table_headings(&n->table, line);
     for (int i = 0; i < n->table.count; i++)
         n->table.cells[i].end += in->indent;
-    if (n->table.halves == 0 || n->table.halves > RESULTS_TABLE_HALVES ||
+    n->is_unread = n->table.halves > RESULTS_TABLE_HALVES;
+    if (n->is_unread)
+        results_lose(in->set, in->path, in->line,
+                     "tables next to each other; give each a file of its own");
+    if (n->table.halves == 0 || n->is_unread ||
         results_table_find(&n->table, RESULTS_CELL_SIZE, -1) < 0)
         n->table.count = 0;
     n->is_mscclpp |= results_table_find(&n->table, RESULTS_CELL_TYPE, -1) < 0;
@@ -305,6 +309,21 @@ static void read_headings(results_text *in, char *line)
         report_cut(in);
     n->headings++;
     n->level = TABLE;
+    in->tool = RESULTS_TOOL_NCCL;
+}
+
+/* #      bytes             N    type      op     time  algbw  busbw      res */
+static int is_first_version(const char *line)
+{
+    return strstr(line, " bytes ") && strstr(line, " algbw ") && strstr(line, " res");
+}
+
+static void refuse_first_version(results_text *in)
+{
+    results_lose(in->set, in->path, in->line,
+                 "a table of nccl-tests before 2.0, whose columns and units differ; not read");
+    in->nccl.table.count = 0;
+    in->nccl.is_unread = 1;
     in->tool = RESULTS_TOOL_NCCL;
 }
 
@@ -365,6 +384,8 @@ int results_nccl_comment(results_text *in, char *line)
     } else if (strstr(line, "Rank ")) {
         begin_part(in, DEVICES);
         read_device(in, line);
+    } else if (is_first_version(line)) {
+        refuse_first_version(in);
     } else if (is_headings(line)) {
         read_headings(in, line);
     } else if (strstr(line, "(us)") || strstr(line, "(ms)") || strstr(line, "(s)")) {
@@ -715,6 +736,8 @@ void results_nccl_row(results_text *in, char *line)
         results_whole(tokens[1], &number) != 0)
         return;
     drop_part(in);
+    if (n->is_unread)
+        return;
     if (n->table.count == 0) {
         results_lose(in->set, in->path, in->line, "a row without headings before it; left out");
         return;

@@ -40,11 +40,11 @@ typedef struct results_part {
 
 /* A section of nccl-tests or a tool like it. */
 typedef struct results_nccl {
-    int level;          /* the last part of its header that was seen: results_nccl_comment */
-    int runs, headings; /* programs that began before any table; lines of headings */
-    int rows, tried;    /* rows that were read, and with those that were left out */
-    int is_mscclpp;
-    int names_out; /* a line above the headings names the half out-of-place */
+    int level;                 /* the last part of its header that was seen: results_nccl_comment */
+    int runs, headings;        /* programs that began before any table; lines of headings */
+    int rows, tried;           /* rows that were read, and with those that were left out */
+    int is_mscclpp, is_unread; /* is_unread: a table whose columns are not known */
+    int names_out;             /* a line above the headings names the half out-of-place */
     const char *contender, *run;
     const char *collective, *nranks, *nnodes; /* as text, since the first row; NULL before */
     results_origin origin;
