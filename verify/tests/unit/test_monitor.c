@@ -889,6 +889,21 @@ TEST(buckets_have_mean_times_and_geometric_mean_bandwidths)
     free(text);
     comm.straggler.rank = -1;
     comm.labels.device = 0;
+    static const char *const jobs[] = {"a-long-number-of-a-job", "7", NULL};
+    static const char *const shown[] = {"slurm_job_id=\"a-long-number-of-a-job\"",
+                                        "slurm_job_id=\"7\"", "slurm_job_id=\"unknown\""};
+    for (int i = 0; i < 3; i++) {
+        if (jobs[i])
+            setenv("SLURM_JOB_ID", jobs[i], 1);
+        else
+            unsetenv("SLURM_JOB_ID");
+        file = open_memstream(&text, &length);
+        weiri_metrics_print_prom(&comm, file);
+        fclose(file);
+        if (!strstr(text, shown[i]))
+            fail_msg("no %s in\n%s", shown[i], text);
+        free(text);
+    }
     file = open_memstream(&text, &length);
     weiri_metrics_print_prom(&comm, file);
     fclose(file);

@@ -402,6 +402,17 @@ TEST(the_json_has_the_numbers)
         expect_close("p", real(row, "p"), pair->p);
         expect_close("p_corrected", real(row, "p_corrected"), pair->p_corrected);
         assert_string_equal(json_string_value(json_object_get(row, "verdict")), given[k].verdict);
+        assert_string_equal(json_string_value(json_object_get(row, "reason")), pair->reason);
+        assert_true(real(row, "pairs") == pair->paired);
+        static const struct {
+            const char *key;
+            int text;
+        } words[] = {{"collective", RESULTS_COLLECTIVE}, {"dtype", RESULTS_DTYPE},
+                     {"redop", RESULTS_REDOP},           {"placement", RESULTS_PLACEMENT},
+                     {"contender", RESULTS_CONTENDER},   {"algo", RESULTS_ALGO}};
+        for (int w = 0; w < (pair->a.starts > 0 ? 6 : 4); w++)
+            assert_string_equal(json_string_value(json_object_get(w < 4 ? row : a, words[w].key)),
+                                (w < 4 ? pair->example : pair->a.rows[0])->text[words[w].text]);
     }
     row = json_array_get(json_object_get(top, "expected"), 0);
     expect_close("got", real(row, "got"), busbw_of(&given[0], 21));
