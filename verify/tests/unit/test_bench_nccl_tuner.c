@@ -204,6 +204,7 @@ typedef struct simulation {
     double speed[SETTINGS];      /* times as fast as the default; 0: as fast */
     const char *old;             /* the file before; NULL: none */
     int is_incomplete;
+    int lacks; /* 1: settings have not run out of place, 2: not in place */
 } simulation;
 
 static void add_row(bench_tune_nccl *tune, const simulation *s, size_t bytes)
@@ -233,6 +234,7 @@ static void add_row(bench_tune_nccl *tune, const simulation *s, size_t bytes)
             snprintf(candidates[count - 1], sizeof candidates[0], "nccl:2.28.3:%s", name);
             result->candidate = candidates[count - 1];
             simulate(result, 50 / (speed > 0 ? speed : 1), shared);
+            result->ran = s->lacks != placement + 1;
         }
         row->ncandidates = count;
         for (int i = 0; i < count; i++)
@@ -326,6 +328,15 @@ TEST(a_setting_that_is_hardly_faster_gets_no_row)
         seed = 77 + (unsigned)i;
         assert_int_equal(count_rows(tuned(&s)), 0);
     }
+}
+
+TEST(a_setting_that_ran_in_one_placement_only_gets_no_row)
+{
+    simulation s = {.names = {"ring/ll/2"}, .speed = {3}};
+    seed = 5;
+    assert_int_equal(count_rows(tuned(&s)), 1);
+    for (s.lacks = 1; s.lacks <= 2; s.lacks++)
+        assert_int_equal(count_rows(tuned(&s)), 0);
 }
 
 TEST(a_setting_that_is_faster_gets_one_row_for_all_its_sizes)
