@@ -19,12 +19,14 @@ Op = Union[str, int]
 
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 _KINDS = {ctypes.c_size_t: "N", ctypes.c_int: "i", ctypes.c_void_p: "P"}
-_CALL = struct.Struct("@" + "".join(_KINDS[kind] for _, kind in c.weir_call._fields_))  # type: ignore[misc]
+# 0P: padding at the end, as in C.
+_CALL = struct.Struct("@" + "".join(_KINDS[kind] for _, kind in c.weir_call._fields_) + "0P")  # type: ignore[misc]
 _CALL_BYTES = ctypes.sizeof(c.weir_call)
 assert _CALL.size == _CALL_BYTES, "the layout of weir_call"
 # The members up to splits; the others are 0, except for the name of an algorithm.
 _NAMES = [name for name, *_ in c.weir_call._fields_]
 _HEAD = struct.Struct(_CALL.format[:2 + _NAMES.index("splits")])
+_AFTER_NAME = (0,) * (len(_NAMES) - _NAMES.index("algo_name") - 1)
 _pack_head = _HEAD.pack_into
 _C = c.Collective
 _run = lib.weir_run
@@ -301,7 +303,7 @@ class Communicator:
         call = ctypes.create_string_buffer(_CALL_BYTES)
         _CALL.pack_into(call, 0, _CALL_BYTES, collective, dtype, op, root, destination, source,
                         data.pointer, out.pointer, count, recv_count, stream, splits, 0, 0, 0,
-                        self._algo_address(algo), 0, 0, 0, 0, 0, 0)
+                        self._algo_address(algo), *_AFTER_NAME)
         with self._lock:
             handle = self._live()
             self._calls += 1
@@ -642,7 +644,7 @@ class Communicator:
         call = ctypes.create_string_buffer(_CALL_BYTES)
         _CALL.pack_into(call, 0, _CALL_BYTES, number, dtype, _op_number(op), root, -1, -1,
                         source.pointer, target.pointer, count, 0, self._stream(data, stream), 0, 0, 0, 0,
-                        0 if algo is None else self._algo_address(algo), 0, 0, 0, 0, 0, 0)
+                        0 if algo is None else self._algo_address(algo), *_AFTER_NAME)
         address = ctypes.addressof(call)
         begin = self._begin_here if self._caller is None else self._caller.start
 
