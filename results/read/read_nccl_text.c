@@ -363,7 +363,7 @@ static int continues_headings(const results_text *in, const char *line)
 
 static int is_headings(const char *line)
 {
-    return strstr(line, " size ") && strstr(line, "time");
+    return strstr(line, " size ") && strstr(line, " count ") && strstr(line, "time");
 }
 
 int results_nccl_comment(results_text *in, char *line)
@@ -381,7 +381,7 @@ int results_nccl_comment(results_text *in, char *line)
         begin_part(in, PARAMETERS);
         in->nccl.runs++;
         in->nccl.is_mscclpp = line[2] == 'm';
-    } else if (strstr(line, "Rank ")) {
+    } else if (strstr(line, "Rank ") && strstr(line, " on ")) {
         begin_part(in, DEVICES);
         read_device(in, line);
     } else if (is_first_version(line)) {
