@@ -78,7 +78,7 @@ for example in ci/examples/matrix-*.ini; do
         ends_with 0 ci/nightly --dry-run --matrix "$example"
 done
 for wrong in "--matrix /none" --matrix "--matrix $scratch/matrix" "--matrix $scratch/matrix --dry-run --rounds 0" \
-    "--matrix $scratch/matrix --dry-run --min-effect 5" --bogus; do
+    "--matrix $scratch/matrix --dry-run --min-effect 5" "--matrix $scratch/matrix --dry-run --alpha 2" --bogus; do
     # The arguments are split into words.
     # shellcheck disable=SC2086
     check "usage error: ${wrong//$scratch/}" ends_with 2 ci/nightly $wrong
@@ -94,6 +94,8 @@ if [ ! -x ./weir-compare ]; then
     skip "nightly runs" "weir-compare is not built here"
     tap_done
 fi
+check "a store that cannot be made is one line" \
+    eval 'ends_with 3 ci/nightly --launch env --matrix "$scratch/matrix" --baseline . --candidate . --store /proc/none && one_line_says /proc/none "another --store"'
 
 check "a nightly run without a change ends with 0" night 0 quiet same
 check "a nightly run with one row 1.10x slower ends with 1" night 1 loud slow
