@@ -45,6 +45,20 @@ static void help_wrap(FILE *to, int column, const char *text)
     fputc('\n', to);
 }
 
+/* What stands before an option's text: the commands that accept it, as "show, cost: ". Returns the
+ * length. */
+static int help_commands(const weiri_option *option, char *text)
+{
+    int length = 0;
+    for (const char *from = option->commands; from && *from; from++) {
+        if (*from == ' ')
+            text[length++] = ',';
+        text[length++] = *from;
+    }
+    return length +
+           snprintf(text + length, TEXT_BYTES - (size_t)length, "%s", option->commands ? ": " : "");
+}
+
 void weiri_options_print(const weiri_options *table, FILE *to)
 {
     char left[LEFT_BYTES], text[TEXT_BYTES];
@@ -57,9 +71,10 @@ void weiri_options_print(const weiri_options *table, FILE *to)
         const int length = help_left(table, &table->rows[i], left);
         const weiri_option *option = &table->rows[i];
         const int says_default = option->initial && !(option->flags & WEIRI_OPTION_EXPLAINED);
-        snprintf(text, TEXT_BYTES, "%s%s%s%s%s%s", option->commands ? option->commands : "",
-                 option->commands ? ": " : "", option->help, says_default ? " (default: " : "",
-                 says_default ? option->initial : "", says_default ? ")" : "");
+        const int at = help_commands(option, text);
+        snprintf(text + at, TEXT_BYTES - (size_t)at, "%s%s%s%s", option->help,
+                 says_default ? " (default: " : "", says_default ? option->initial : "",
+                 says_default ? ")" : "");
         if (length > width)
             fprintf(to, "  %s\n%*s", left, width + 4, "");
         else
