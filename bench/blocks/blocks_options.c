@@ -131,9 +131,9 @@ static const weiri_option rows[] = {
     {0, "pages", "N[,...]", &type_pages, 0, .initial = "1,16", .flags = SAME,
      .help = "pages that each decode rank receives, one row of the table each"},
     {0, "engine", ENGINE_NAMES, &type_engine, 0, .initial = "vllm", .flags = SAME,
-     .help = "whose layout the cache has: vLLM 0.11 with FlashAttention (keys and values in "
-             "different blocks), FlashInfer (in one block) or MLA; SGLang 0.5, pages of one token, "
-             "or MLA"},
+     .help = "the engine that defines the cache's layout: vLLM 0.11 with FlashAttention (keys and "
+             "values in different blocks), FlashInfer (in one block) or MLA; SGLang 0.5, pages of "
+             "one token, or MLA"},
     {0, "page-tokens", "N", &weiri_option_int, AT(page_tokens), 1, 1 << 16,
      .flags = SAME | EXPLAINED, .help = "tokens of a page (default: the engine's)"},
     {0, "layers", "N", &weiri_option_int, AT(layers), 1, 1 << 16, .flags = SAME | EXPLAINED,
@@ -141,7 +141,7 @@ static const weiri_option rows[] = {
     {0, "heads", "N", &weiri_option_int, AT(heads), 1, 1 << 16, .flags = SAME | EXPLAINED,
      .help = "heads of keys and values (default: 8; MLA: 1)"},
     {0, "head-size", "N", &weiri_option_int, AT(head_size), 4, 1 << 16, .flags = SAME | EXPLAINED,
-     .help = "elements of a head, of 2 bytes, a multiple of 4 (default: 128; MLA: 576)"},
+     .help = "elements (2 bytes each) of a head, a multiple of 4 (default: 128; MLA: 576)"},
     {0, "order", "random|sorted", &weiri_option_words, AT(is_sorted), .initial = "random",
      .flags = SAME, .help = "which pages a request has, on both sides"},
     {0, "direction", "one|both", &weiri_option_words, AT(is_both), .initial = "one", .flags = SAME,
@@ -172,8 +172,9 @@ static const weiri_option rows[] = {
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
      .help = "seed of random pages"},
     {0, "inject", "list|FAULT", &type_inject, 0, .flags = SAME,
-     .help = "inject a fault into weir's second timed iteration, to show that it is found; exit "
-             "code 2 if it changed nothing; early-tag changes put only; list: print the faults"},
+     .help =
+         "inject a fault into weir's second timed iteration, to show that it is found; exit code 2 "
+         "if the fault changed nothing; early-tag affects only put; list: print the faults"},
     {0, "version", NULL, &weiri_option_flags, AT(common.action), .high = BENCH_ACTION_VERSION,
      .help = "print the version and exit"},
     {'h', "help", NULL, &weiri_option_flags, AT(common.action), .high = BENCH_ACTION_HELP,

@@ -39,15 +39,14 @@ static const weiri_option own[] = {
     {'c', "check", "N", &weiri_option_int, AT(checks), .high = 1000, .initial = "1",
      .flags = WEIRI_OPTION_SAME | WEIRI_OPTION_EXPLAINED, .manifest = "checks",
      .help = "before and after the timing, let each of up to 16 ranks be late in N barriers "
-             "(default: 1; 0: no checks, not of timed barriers either)"},
+             "(default: 1; 0: no checks, not even of timed barriers)"},
     {0, "peer", "mpi", &bench_option_peer, 0, .flags = WEIRI_OPTION_SAME, .manifest = "peers",
      .help = "also measure MPI_Barrier"},
     {0, "inject", "list|FAULT|slow:PERCENT|slow-rank:RANK:PERCENT", &bench_option_inject, 0,
      .flags = WEIRI_OPTION_SAME, .manifest = "inject_slow_percent",
-     .help =
-         "skip-signal: the last rank does not enter a checked barrier; drop-rank: rank 0 leaves a "
-         "checked barrier at once; drop-rank@timed: rank 0 leaves the second timed barrier at "
-         "once; slow: barriers of weir take so much longer, on all ranks or on one"},
+     .help = "skip-signal: the last rank does not enter a checked barrier; drop-rank: rank 0 "
+             "leaves a checked barrier at once; drop-rank@timed: rank 0 leaves the second timed "
+             "barrier at once; slow: barriers of weir take PERCENT longer, on all ranks or on one"},
 };
 static const int faults[] = {BENCH_FAULT_DROP_RANK, BENCH_FAULT_SKIP_SIGNAL, BENCH_FAULT_NONE};
 

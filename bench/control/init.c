@@ -449,8 +449,8 @@ static const weiri_option own[] = {
          "NCCL or of a library with its interface; may be repeated"},
     {0, "inject", "list|flip-bit|skip-signal", &bench_option_inject, 0, .flags = WEIRI_OPTION_SAME,
      .manifest = "inject_slow_percent",
-     .help = "flip-bit: the last rank finds another byte in its first timed result of 1 MiB; "
-             "skip-signal: this rank does not make its first timed calls"},
+     .help = "flip-bit: a byte is changed in the last rank's first timed result of 1 MiB; "
+             "skip-signal: the last rank does not make its first timed calls"},
 };
 static const int faults[] = {BENCH_FAULT_FLIP_BIT, BENCH_FAULT_SKIP_SIGNAL, BENCH_FAULT_NONE};
 static const char *const shared[] = {"ngpus",    "timeout", "csv",  "backend", "transport",

@@ -260,9 +260,9 @@ static const weiri_option rows[] = {
      .help = "registered: memory of the library, which peers read; unregistered: malloc'd "
              "memory (default: registered; aliases: weir, plain)"},
     {0, "peer", "mpi|nccl-ep[:PATH]", &type_peer, 0, .flags = SAME,
-     .help = "also measure MPI_Alltoallv with rows packed and unpacked by hand, on the host; or on "
-             "GPUs NCCL EP in its low-latency mode, from the library PATH (default: "
-             "libnccl_ep.so)"},
+     .help =
+         "also measure MPI_Alltoallv with rows packed and unpacked by hand, on the host; or, on "
+         "GPUs, NCCL EP in its low-latency mode, from the library PATH (default: libnccl_ep.so)"},
     {'n', "iters", "N", &weiri_option_int, AT(common.iterations), 0, INT_MAX, "0",
      .flags = SAME | EXPLAINED,
      .help = "timed iterations (default: 0, as many as fit a time budget, from 10 to 400)"},
@@ -285,14 +285,15 @@ static const weiri_option rows[] = {
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
      .help = "seed of data and routings"},
     {0, "inject", "list|FAULT", &type_inject, 0, .flags = SAME,
-     .help = "inject a fault into the second timed dispatch and combine of each number of "
-             "tokens, to show that it is found; exit code 2 if it changed nothing; list: print "
-             "the faults"},
+     .help =
+         "inject a fault into the second timed dispatch and combine of each number of tokens, to "
+         "show that it is found; exit code 2 if the fault changed nothing; list: print the faults"},
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(common.backend), .initial = "auto",
      .flags = SAME | EXPLAINED,
      .help = "memory of the buffers; auto: GPUs if all ranks have one (default: auto)"},
     {0, "sms", "N", &weiri_option_int, AT(max_blocks), 0, 1 << 16, "0", .flags = SAME | EXPLAINED,
-     .help = "GPUs: most thread blocks of a kernel (default: 0, two for each multiprocessor)"},
+     .help = "GPUs: largest number of thread blocks in a kernel (default: 0, two for each "
+             "multiprocessor)"},
     {0, "tune", "FILE", &type_tune, 0,
      .help = "refused: dispatch and combine have one algorithm each"},
     {0, "quiet", NULL, &weiri_option_flags, AT(common.quiet),

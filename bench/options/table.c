@@ -50,10 +50,9 @@ static const weiri_option rows[] = {
      .help = "add iterations until the 95% interval of every candidate's median is within "
              "PERCENT of the median (such as 2%), for at most -T seconds, else 10, per size"},
     {0, "for", "TIME", &bench_option_duration, AT(for_s), .flags = SAME, .manifest = "for",
-     .help =
-         "after the rounds of the one size, repeat it out of place for TIME (90s, 10m, 8h), and "
-         "print a line for each window: times, outliers, and what explains outliers; SIGTERM "
-         "ends it early"},
+     .help = "measure one size: after its rounds, repeat it out of place for TIME (90s, 10m, 8h), "
+             "and print a line for each window: times, outliers, and what explains outliers; "
+             "SIGTERM ends it early"},
     {0, "window", "TIME", &bench_option_duration, AT(window_s), .initial = "60s",
      .given = AT(window_given), .flags = SAME | EXPLAINED, .manifest = "window",
      .help = "length of the windows of --for (default: 60s)"},
@@ -66,8 +65,8 @@ static const weiri_option rows[] = {
              "fall, 6 to 61)"},
     {'m', "agg_iters", "N", &weiri_option_int, AT(aggregate), .low = 1, .high = INT_MAX,
      .initial = "1", .flags = SAME, .manifest = "aggregate",
-     .help = "operations timed together as one iteration; only the last operation is checked, "
-             "and none in place"},
+     .help = "operations timed together as one iteration; only the last operation is checked, and "
+             "in place none is checked"},
     {'N', "run_cycles", "N", &weiri_option_int, AT(cycles), .high = INT_MAX, .initial = "1",
      .flags = SAME | EXPLAINED, .manifest = "cycles",
      .help = "run the sweep N times; weir-compare uses the first (default: 1; 0: until stopped)"},
@@ -93,10 +92,10 @@ static const weiri_option rows[] = {
      .help = "1: the time column is processor time of the calling thread"},
     {'a', "average", "0-3", &weiri_option_int, AT(rank_time), .high = 3, .initial = "3",
      .flags = EXPLAINED, .manifest = "rank_time",
-     .help = "the table's time of one iteration: 0 rank 0's, 1 mean, 2 minimum, 3 maximum over "
-             "ranks (default: 3; the CSV always has the maximum)"},
+     .help = "the table's time of one iteration: 0: rank 0's time; 1, 2, 3: mean, minimum, maximum "
+             "over ranks (default: 3; the CSV always has the maximum)"},
     {'I', "per_iter_timing", "0|1", &weiri_option_int, AT(per_iteration), .high = 1,
-     .help = "1: add i_min, i_max, i_p99 and i_cv% to the table; on GPUs they are of batches"},
+     .help = "1: add i_min, i_max, i_p99 and i_cv% to the table; on GPUs these describe batches"},
     {'K', "per_iter_skip", "N", &weiri_option_int, AT(skip), .high = INT_MAX,
      .help = "leave the first N iterations out of the columns of -I"},
     {'T', "timeout", "SECONDS", &weiri_option_int, AT(timeout_s), .high = 86400, .initial = "0",
@@ -129,8 +128,8 @@ static const weiri_option rows[] = {
     {0, "csv", "FILE", &weiri_option_text, AT(csv_path),
      .help = "also write CSV, each row as soon as it is known, and a manifest (a.json for a.csv)"},
     {0, "ceiling", "FILE", &weiri_option_text, AT(ceiling_path),
-     .help = "compare results with the links that weir-topo --measure FILE recorded: percent of "
-             "what they allow"},
+     .help = "print results as percentages of what the links allow; weir-topo --measure FILE "
+             "writes FILE"},
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(backend), .initial = "auto",
      .flags = SAME, .manifest = "backend", .help = "memory of the buffers"},
     {0, "transport", "auto|shm|cuda_ipc|ib|tcp", &weiri_option_words, AT(transport),
@@ -139,34 +138,36 @@ static const weiri_option rows[] = {
     {0, "algo", "auto|all|NAME|FILE:NAME[,...]", &weiri_option_text, AT(algo), .flags = SAME,
      .manifest = "algo",
      .help = "algorithms to measure: weir's selection (auto), each of --list-algos (all), or a "
-             "list; on GPUs with a grid if wanted, such as packet:16x64; FILE.cu:NAME compiles "
-             "a kernel, see docs/user/custom-algorithms.md (default: auto)"},
+             "list; on GPUs a name may have a grid, such as packet:16x64; FILE.cu:NAME compiles a "
+             "kernel, see docs/user/custom-algorithms.md (default: auto)"},
     {0, "tune", "FILE", &weiri_option_text, AT(tune_path), .flags = SAME_USE,
      .help = "measure every algorithm, on GPUs with many grids, and write the fastest for each "
              "size into a tuning table for WEIR_TUNING"},
     {0, "tune-nccl", "TABLE", &weiri_option_text, AT(tune_nccl_path), .flags = SAME_USE,
-     .help = "with --peer nccl: measure NCCL's algorithms, protocols and numbers of channels, and "
-             "write a row for each size at which one is certainly faster than NCCL's choice, in "
-             "the format of NCCL's example tuner plug-in, and as ncclx's JSON next to it"},
+     .help =
+         "with --peer nccl: measure NCCL's algorithms, protocols and numbers of channels, and "
+         "write a table for NCCL's tuner, in the format of NCCL's example plug-in and as ncclx's "
+         "JSON: a row for each size at which a setting is certainly faster than NCCL's choice"},
     {0, "verify-nccl", "TABLE", &weiri_option_text, AT(verify_nccl_path), .flags = SAME_USE,
      .help = "with --peer nccl: measure NCCL with and without a table of --tune-nccl, and print "
-             "where it helps or hurts"},
+             "where the table helps or hurts"},
     {0, "peer", BENCH_PEERS_ARGUMENT, &bench_option_peer, 0, .flags = SAME, .manifest = "peers",
      .help = "also measure this peer in the same run; repeatable. nccl, or a library by its "
              "path, in every mode that it has; nccl:default, nccl:symmetric or nccl:zero-cta in "
              "one mode; PATH.so may also be a peer that implements weir/peer.h, and py:PATH is one "
              "in Python"},
     {0, "with", "CALL", &bench_option_with, 0, .flags = SAME, .manifest = "with",
-     .help = "also measure weir while another call runs, on host memory, and how much longer both "
-             "take: a collective, a size, and group=RULE if wanted (as for --split), such as "
-             "\"alltoall 16M group=mod:2\"; repeatable"},
+     .help = "also measure weir while CALL runs, on host memory, and how much longer both calls "
+             "take. CALL is a collective, a size, and optionally group=RULE (as for --split), such "
+             "as \"alltoall 16M group=mod:2\"; repeatable"},
     {0, "mode", "throughput|latency", &weiri_option_words, AT(mode), .initial = "throughput",
      .flags = SAME, .manifest = "mode",
      .help = "throughput: operations back to back; latency: ranks start each operation together, "
              "and the start skew is reported"},
     {0, "cold", NULL, &weiri_option_flags, AT(cold), .flags = SAME, .manifest = "cold",
-     .help = "operations cycle through copies of their buffers, together twice the last-level "
-             "cache; timed iterations are then not checked (default: the same buffers, warm)"},
+     .help = "operations cycle through copies of their buffers, together twice as large as the "
+             "last-level cache; timed iterations are then not checked (default: the same buffers, "
+             "warm)"},
     {0, "verify", "mpi|exact|both|off", &weiri_option_words, AT(verify), .initial = "both",
      .flags = SAME | EXPLAINED, .manifest = "verify",
      .help = "the reference: mpi repeats the call with MPI; exact uses data whose result is "
@@ -174,13 +175,13 @@ static const weiri_option rows[] = {
              "MiB mpi compares windows)"},
     {0, "determinism", NULL, &weiri_option_flags, AT(determinism), .flags = SAME,
      .manifest = "determinism",
-     .help = "repeat each call 10 times on the same data, and report whether the bits are equal "
-             "in every repeat, on every rank and, of reductions, at every size"},
+     .help = "repeat each call 10 times on the same data, and report whether the bits are equal in "
+             "every repeat, on every rank and, for reductions, at every size"},
     {0, "sms", "N", &weiri_option_int, AT(max_blocks), .high = 1 << 16, .initial = "0",
      .flags = SAME | EXPLAINED, .manifest = "sms",
-     .help = "GPUs: most thread blocks of a collective's kernel, of weir (WEIR_MAX_BLOCKS) and of "
-             "NCCL (NCCL_MAX_CTAS); other kernels can use the remaining multiprocessors (default: "
-             "0, as many as each chooses)"},
+     .help = "GPUs: largest number of thread blocks in a collective's kernel, for weir "
+             "(WEIR_MAX_BLOCKS) and NCCL (NCCL_MAX_CTAS); other kernels can use the remaining "
+             "multiprocessors (default: 0, as many as each chooses)"},
     {0, "invariant", NULL, &weiri_option_flags, AT(invariant), .flags = SAME,
      .manifest = "invariant",
      .help = "reductions of weir have the same bits at every size, by every algorithm and in all "
@@ -193,14 +194,15 @@ static const weiri_option rows[] = {
              "plain)"},
     {0, "pattern", "KIND,...", &weiri_option_text, AT(pattern), .flags = SAME,
      .manifest = "pattern",
-     .help = "bench_sendrecv and bench_p2p: who sends to whom: ring (rank r to r + 1); for each "
-             "pair alone pingpong, oneway or bothways; all at once shift (r to r + K, for each K) "
-             "or bisection (default: ring; bench_p2p: pingpong,oneway,bothways,shift,bisection)"},
+     .help =
+         "bench_sendrecv and bench_p2p: who sends to whom: ring (rank r to r + 1); each pair "
+         "alone: pingpong, oneway or bothways; all ranks at once: shift (r to r + K, for each K) "
+         "or bisection (default: ring; bench_p2p: pingpong,oneway,bothways,shift,bisection)"},
     {0, "split", "RULE", &weiri_option_text, AT(split_text), .flags = SAME, .manifest = "split",
      .help = "divide the ranks into groups that run the same calls at the same time, as "
-             "NCCL_TESTS_SPLIT does (default: that variable, or NCCL_TESTS_SPLIT_MASK): and, or, "
-             "mod or div and a number, such as mod:2 or and:0x7; ranks with the same result form a "
-             "group"},
+             "NCCL_TESTS_SPLIT does (default: that variable, or NCCL_TESTS_SPLIT_MASK). RULE is an "
+             "operator (and, or, mod, div), a colon and a number, such as mod:2; ranks with the "
+             "same result form a group"},
     {0, "dist", "WORD[:VALUE]", &weiri_option_text, AT(dist), .initial = "spread:1", .flags = SAME,
      .manifest = "dist",
      .help = "traffic pattern of alltoallv: uniform; spread:X, from 0 (uniform) to 1 (in "
@@ -208,14 +210,14 @@ static const weiri_option rows[] = {
              "get 90%; matrix:FILE, a row of weights per rank; trace:FILE, several matrices"},
     {0, "counts", "host|device", &weiri_option_words, AT(counts), .initial = "host", .flags = SAME,
      .manifest = "counts",
-     .help = "alltoallv of weir: counts are arguments, or are read from device memory when the "
-             "call runs"},
+     .help = "weir's alltoallv gets its counts as arguments (host), or from device memory when the "
+             "call runs (device)"},
     {0, "plan", "FILE", &weiri_option_text, AT(plan), .flags = SAME_USE,
      .help = "measure a plan, in the JSON of MSCCL++'s DSL (docs/user/plans.md), instead of weir's "
              "selection; --algo auto,... adds algorithms"},
     {0, "unproved", NULL, &weiri_option_flags, AT(unproved), .flags = SAME, .manifest = "unproved",
      .help = "also measure the plan of --plan if weir-plan check rejects it; a race may show in "
-             "other runs only"},
+             "some runs only"},
     {0, "plan-dir", "DIR", &weiri_option_text, AT(plan_dir), .flags = SAME_USE,
      .help = "with --tune: also measure the plans in this folder (*.json) that are for this "
              "collective and number of ranks"},
@@ -224,8 +226,8 @@ static const weiri_option rows[] = {
     {0, "inject", "list|FAULT[@timed]|slow:PERCENT|slow-rank:RANK:PERCENT", &bench_option_inject, 0,
      .flags = SAME, .manifest = "inject_slow_percent",
      .help = "inject a fault into the first checked run of each size, or into the second timed "
-             "iteration, to show that it is found; list: print the faults; slow: timed "
-             "operations of weir take so much longer, on all ranks or on one"},
+             "iteration, to show that it is found; list: print the faults; slow: timed operations "
+             "of weir take PERCENT longer, on all ranks or on one"},
     {0, "quiet", NULL, &weiri_option_flags, AT(quiet),
      .help = "no progress on standard error, which else appears after 3 s"},
     {0, "list-algos", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_LIST_ALGOS,

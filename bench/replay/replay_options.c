@@ -21,8 +21,8 @@ static const weiri_option rows[] = {
      .flags = SAME | EXPLAINED, .manifest = "ranks",
      .help = "run on N ranks instead of those of the recording (default: 0, as recorded). Only for "
              "recordings in which all ranks make the same calls on communicators of all ranks: "
-             "allreduce, broadcast and reduce keep their size, other calls the size of their "
-             "larger buffer"},
+             "allreduce, broadcast and reduce keep their size; in other calls the larger buffer "
+             "keeps its size"},
     {0, "gaps", NULL, &weiri_option_flags, AT(gaps), .flags = SAME, .manifest = "gaps",
      .help = "compute between calls for as long as the recorded rank did, by a loop on the host or "
              "a kernel on the GPU; else calls follow each other at once"},
@@ -50,8 +50,8 @@ static const weiri_option rows[] = {
              "or CUDA's (default: registered)"},
     {0, "span", "SIZE", &weiri_option_bytes, AT(span_bytes), .low = 0, .initial = "256M",
      .flags = SAME, .manifest = "span_bytes",
-     .help = "bytes of a buffer whose parts calls use one after another; a small SIZE stays in the "
-             "caches, as buffers do that a job uses again and again; 0: the least that works"},
+     .help = "bytes of one buffer, of which each call uses the next part; a small SIZE stays in "
+             "caches, like buffers that a job uses repeatedly; 0: the smallest size that works"},
     {'g', "ngpus", "N", &weiri_option_int, AT(common.ngpus), 1, WEIR_RANKS_MAX, "1",
      .given = AT(ngpus_given), .flags = EXPLAINED,
      .help = "start N ranks on this node, without a launcher (default: as many as the recording "

@@ -14,12 +14,12 @@
       "ranks with different values form different nodes, even on one host")                        \
     X(BACKEND, "WEIR_BACKEND", "auto", "memory of the buffers: auto, host, cuda")                  \
     X(TRANSPORT, "WEIR_TRANSPORT", "auto", "how bytes move: auto, shm, cuda_ipc, ib, tcp")         \
-    X(ALGO, "WEIR_ALGO", "auto", "algorithm of every collective that has one of this name")        \
+    X(ALGO, "WEIR_ALGO", "auto", "algorithm to use in all collectives that have it")               \
     X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table") \
     X(INVARIANT, "WEIR_INVARIANT", "0",                                                            \
       "1: reductions have the same bits at every size, by every algorithm and in all memory")      \
     X(MAX_BLOCKS, "WEIR_MAX_BLOCKS", "(the algorithm's)",                                          \
-      "the most thread blocks of a collective's GPU kernel")                                       \
+      "largest number of thread blocks in a collective's GPU kernel")                              \
     X(CHECK, "WEIR_CHECK", "0",                                                                    \
       "1: compare the ranks' calls, and name those that differ; in benchmarks the default is 1")   \
     X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "timeout of every wait, in milliseconds")            \
@@ -34,7 +34,8 @@
     X(CONNECT, "WEIR_CONNECT", "auto",                                                             \
       "when ranks of different nodes connect over tcp: all (when a communicator is created), "     \
       "first-use, auto (first-use if a rank has more than 64 remote ranks)")                       \
-    X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)", "shared secret of a TCP bootstrap by address")    \
+    X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)",                                                   \
+      "shared secret of TCP bootstraps that find rank 0 by its address")                           \
     X(BOOT_PORT, "WEIR_BOOT_PORT", "(derived)",                                                    \
       "port of rank 0 under torchrun (default: MASTER_PORT + 1) and srun")                         \
     X(MPI_SO, "WEIR_MPI_SO", "(the launcher's)", "the MPI library of the benchmarks")              \
@@ -69,11 +70,11 @@
     X(CACHE_HOME, "XDG_CACHE_HOME", "~/.cache", "folder of the cache of compiled kernels (weir/)") \
     X(CMA, "WEIR_CMA", "1",                                                                        \
       "0: the kernel does not copy between unregistered buffers of a node's ranks "                \
-      "(process_vm_readv); they pass through shared memory")                                       \
+      "(process_vm_readv); data pass through shared memory")                                       \
     X(XPMEM, "WEIR_XPMEM", "1",                                                                    \
       "0: ranks of a node do not attach each other's unregistered buffers, even where the kernel " \
       "module XPMEM and libxpmem.so.0 are installed")                                              \
-    X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1 allows several ranks to use one GPU")     \
+    X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1: several ranks may use one GPU")          \
     X(RAS, "WEIR_RAS", "0",                                                                        \
       "HOST:PORT: answers RAS clients at this address; 1: at localhost:28028")                     \
     X(RECORD, "WEIR_RECORD", "(none)",                                                             \
@@ -106,7 +107,8 @@
     X(NCCL_CHECK_MODE, "NCCL_CHECK_MODE", "(none)",                                                \
       "DEBUG_GLOBAL: in libweir_nccl.so the same as WEIR_CHECK=1")                                 \
     X(NCCL_DEBUG, "NCCL_DEBUG", "(none)",                                                          \
-      "INFO, TRACE: libweir_nccl.so logs as by WEIR_LOG=info or debug, if WEIR_LOG is not set")    \
+      "INFO or TRACE: libweir_nccl.so logs as with WEIR_LOG=info or WEIR_LOG=debug, unless "       \
+      "WEIR_LOG is set")                                                                           \
     X(NCCL_NVTX_DISABLE, "NCCL_NVTX_DISABLE", "0", "1: no NVTX ranges around calls on GPUs")
 
 typedef enum weiri_env_key {

@@ -25,12 +25,12 @@ typedef struct settings {
 static const weiri_option rows[] = {
     {OPTION('o', "output", "FILE", text, out), .initial = "report.html", .help = "the page"},
     {OPTION(0, "store", "DIR", text, store),
-     .help = "a folder of run folders: shows the history of the runs, and finds the runs latest "
-             "and baseline"},
+     .help = "a folder of run folders: shows the history of the runs, and finds the runs 'latest' "
+             "and 'baseline'"},
     {OPTION(0, "links", "FILE", text, links),
-     .help = "links measured by weir-topo --measure, to show the percentage of what they allow "
-             "(default: links.txt in the folder of B's results or in the run folder of the "
-             "nightly gate; topology.json there, of weir-topo --json, becomes a picture)"},
+     .help = "links measured by weir-topo --measure, to show results as percentages of the links' "
+             "speed (default: links.txt in the folder of B's results or of the nightly gate's "
+             "run). If topology.json (weir-topo --json) is in such a folder, it becomes a picture"},
     {OPTION(0, "ranks", "N", int, nranks), .low = 1, .high = 1000000,
      .help = "number of ranks, for files that do not state it (OSU)"},
     {OPTION(0, "version", NULL, flags, version), .help = "print the version"},

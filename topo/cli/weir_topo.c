@@ -38,20 +38,21 @@ static const weiri_option rows[] = {
     {OPTION("nccl", "FILE", text, nccl_path),
      .help = "show a machine that NCCL or RCCL has described (NCCL_TOPO_DUMP_FILE)"},
     {OPTION("diff", "A [B]", text, diff_path),
-     .help = "say what differs between two recorded machines, or this machine and A"},
+     .help = "print what differs between two recorded machines, or between this machine and A"},
     {OPTION("save", "FILE", text, save_path),
      .help = "record the machine as hwloc XML, without names and addresses"},
     {OPTION("nccl-graph", "FILE", text, graph_path),
      .help = "show the rings and trees that NCCL has made on the machine (NCCL_GRAPH_DUMP_FILE)"},
     {OPTION("write-nccl", "FILE", text, nccl_out), .help = "write the machine for NCCL_TOPO_FILE"},
     {OPTION("guest", "MAP", text, guest_map),
-     .help = "with --write-nccl: for a virtual machine; a line of MAP is the PCI address of a "
-             "device on the host and in the guest, or numa HOST-NODE GUEST-NODE GUEST-CPUS"},
+     .help = "with --write-nccl: for a virtual machine; a line of MAP has a device's PCI address "
+             "on the host and its address in the guest, or the word numa, then HOST-NODE "
+             "GUEST-NODE GUEST-CPUS"},
     {OPTION("nodes", "DIR", text, nodes_path),
      .help = "show the nodes of a job by kind; DIR has one record (--save) per node"},
     {OPTION("measure", "FILE", text, measure_path),
-     .help = "measure the links between GPUs, or with --ranks or fewer than two GPUs between the "
-             "ranks' cores, and record them"},
+     .help = "measure and record the links between GPUs; with --ranks, or with fewer than two "
+             "GPUs, the links between the ranks' cores"},
     {OPTION("quiet", NULL, flags, quiet), .help = "no progress on standard error"},
     {OPTION("version", NULL, flags, version), .help = "print the version"},
     {OPTION("help", NULL, flags, help), .help = "print this help"},

@@ -50,16 +50,18 @@ static const weiri_option rows[] = {
     {OPTION(0, "bytes", "SIZE", bytes, message_bytes, "show cost"), .low = 1,
      .help = "message size in bytes; suffixes K, M, G, T (default: 1M)"},
     {OPTION(0, "topology", "NAME|FILE", text, topology, "show cost moe"),
-     .help = "model of the machine, see below (default: h200x8); show: with --svg"},
+     .help = "model of the machine: a name that --help lists, or a file (default: h200x8); show: "
+             "with --svg"},
     {OPTION(0, "rank", "R", int, only_rank, "show"), .high = WEIRI_PLAN_RANKS_MAX - 1,
      .initial = "-1", .flags = WEIRI_OPTION_EXPLAINED, .help = "print only this rank"},
     {OPTION(0, "summary", NULL, flags, summary, "show"), .help = "omit the operations"},
     {OPTION(0, "svg", NULL, flags, svg, "show"), .help = "draw the estimated timeline as SVG"},
     {OPTION(0, "json", NULL, flags, json, "check"), .help = "print the result as JSON"},
     {OPTION(0, "strict", NULL, flags, strict, "check"),
-     .help = "assume less of executors; see docs/user/plans-proof.md"},
+     .help = "rely on less of what executors do; see docs/user/plans-proof.md"},
     {OPTION('n', "ranks", "N", int, nranks, "make moe"), .low = 1, .high = WEIR_RANKS_MAX,
-     .help = "number of ranks (make: required; moe: all up to the topology's)"},
+     .help = "number of ranks (make: required; moe: by default 2, 4, 8 and so on, up to the "
+             "topology's number)"},
     {OPTION('o', "output", "FILE", text, output, "make fix"),
      .help = "write to FILE (fix: required; make: instead of standard output)"},
     {OPTION(0, "instances", "K", int, ninstances, "make"), .low = 1, .high = WEIRI_PLAN_BLOCKS_MAX,
@@ -83,8 +85,8 @@ static const weiri_option rows[] = {
     {OPTION(0, "fp8", NULL, flags, fp8, "moe"),
      .help = "dispatch as fp8 with scales (default: 2 bytes an element)"},
     {OPTION(0, "crossing", "choice|rank|node|weir", words, crossing, "moe"), .initial = "weir",
-     .help = "what crosses between ranks: a row for each choice, for each rank, for each node, or "
-             "as the library does, weir"},
+     .help = "what is sent between ranks: one row for each choice, one for each rank, one for each "
+             "node, or (weir) what the library sends"},
     {OPTION(0, "version", NULL, flags, version, NULL), .help = "print the version"},
     {OPTION('h', "help", NULL, flags, help, NULL), .help = "print this help"},
 };
