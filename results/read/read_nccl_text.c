@@ -468,7 +468,9 @@ static void set_section(const half *of, results_row *row, int is_cpu_time)
     const int ranks = d->groups > 1 ? d->in_group[0] : d->ranks;
     if (!n->nranks) {
         n->nranks = ranks > 0 ? results_keep_printed(in->set, "%d", ranks) : "";
-        n->nnodes = d->nhosts > 0 ? results_keep_printed(in->set, "%d", d->nhosts) : "";
+        n->nnodes = d->nhosts > 0 && d->listed >= d->ranks /* none is left out */
+                        ? results_keep_printed(in->set, "%d", d->nhosts)
+                        : "";
     }
     row->text[RESULTS_CONTENDER] = results_contender_detail(in->set, base, is_cpu_time, d->groups);
     row->text[RESULTS_RUN_ID] = n->run;
