@@ -242,12 +242,13 @@ static void read_name(results_text *in, const char *line)
         results_note(in->set, in->path, in->line, "unknown collective '%s'", name);
 }
 
-/* Begins a section at a table of another run, of which only the table is here: a table with rows
- * has ended, or a command follows them. */
+/* Begins a section at a table of another run, of which only the table is here: headings after rows.
+ * Programs that ran side by side, whose lines are mixed, stay in one. */
 static void begin_table(results_text *in)
 {
     const results_nccl *n = &in->nccl;
-    if (n->tried == 0 || n->origin == RESULTS_OWN_OUTPUT || (!n->has_footer && !in->command[0]))
+    const int has_ended = n->has_footer || in->command[0] || n->runs <= 1;
+    if (n->tried == 0 || n->origin == RESULTS_OWN_OUTPUT || !has_ended)
         return;
     results_nccl_end(in);
     results_nccl_begin(in);
