@@ -129,7 +129,7 @@ enum { SAME = WEIRI_OPTION_SAME, EXPLAINED = WEIRI_OPTION_EXPLAINED };
 
 static const weiri_option rows[] = {
     {0, "pages", "N[,...]", &type_pages, 0, .initial = "1,16", .flags = SAME,
-     .help = "pages that each decode rank receives, one row of the table each"},
+     .help = "pages that each decode rank receives; the table has rows for each number"},
     {0, "engine", ENGINE_NAMES, &type_engine, 0, .initial = "vllm", .flags = SAME,
      .help = "the engine that defines the cache's layout: vLLM 0.11 with FlashAttention (keys and "
              "values in different blocks), FlashInfer (in one block) or MLA; SGLang 0.5, pages of "

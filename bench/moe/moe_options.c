@@ -224,22 +224,23 @@ enum { SAME = WEIRI_OPTION_SAME, EXPLAINED = WEIRI_OPTION_EXPLAINED };
 
 static const weiri_option rows[] = {
     {0, "tokens", "N[,...]", &type_tokens, 0, .initial = "1,4,16,64,256,1024", .flags = SAME,
-     .help = "tokens per rank, one row of the table each"},
+     .help = "tokens per rank; the table has rows for each number"},
     {0, "model", "NAME", &type_model, 0,
      .help = "--hidden, --experts and --topk of deepseek-v3 (7168, 256, 8), mixtral (4096, 8, 2) "
              "or qwen3 (4096, 128, 8)"},
     {0, "hidden", "N", &weiri_option_int, AT(hidden), 1, 1 << 24, "1024", .flags = SAME,
      .help = "elements of a row, a multiple of 16 bytes"},
     {0, "experts", "N", &weiri_option_int, AT(experts), 1, 65536, "0", .flags = SAME | EXPLAINED,
-     .help = "experts on all ranks together, a multiple of the ranks (default: 4 for each rank)"},
+     .help = "experts on all ranks together, a multiple of the number of ranks (default: 4 for "
+             "each rank)"},
     {0, "topk", "N", &weiri_option_int, AT(topk), 1, WEIR_MOE_TOPK_MAX, "2", .flags = SAME,
      .help = "choices of each token, 1 to 16"},
     {0, "routing", "WORD[:VALUE]", &type_routing, 0, .initial = "uniform",
      .flags = SAME | EXPLAINED,
-     .help = "uniform; zipf:A, expert e in proportion to 1/(e+1)^A; hot, the first choice is "
-             "expert 0; empty, every second rank has no tokens; masked:P, each choice is masked "
-             "with probability P; ragged, ranks have different numbers of tokens; trace:FILE, topk "
-             "experts per line (default: uniform). Three routings take turns"},
+     .help = "uniform; zipf:A, expert e with a probability in proportion to 1/(e+1)^A; hot, the "
+             "first choice is expert 0; empty, every second rank has no tokens; masked:P, each "
+             "choice is masked with probability P; ragged, ranks have different numbers of tokens; "
+             "trace:FILE, topk experts per line (default: uniform). Three routings take turns"},
     {0, "layout", "expert|rank|flat", &weiri_option_words, AT(layout), .initial = "expert",
      .flags = SAME, .help = "layout of received rows"},
     {0, "alignment", "N", &weiri_option_int, AT(alignment), 1, 65536, "1", .flags = SAME,
@@ -260,9 +261,8 @@ static const weiri_option rows[] = {
      .help = "registered: memory of the library, which peers read; unregistered: malloc'd "
              "memory (default: registered; aliases: weir, plain)"},
     {0, "peer", "mpi|nccl-ep[:PATH]", &type_peer, 0, .flags = SAME,
-     .help =
-         "also measure MPI_Alltoallv with rows packed and unpacked by hand, on the host; or, on "
-         "GPUs, NCCL EP in its low-latency mode, from the library PATH (default: libnccl_ep.so)"},
+     .help = "also measure MPI_Alltoallv with rows packed and unpacked by hand, on the host; or, "
+             "on GPUs, NCCL EP in its low-latency mode, from the library PATH, else libnccl_ep.so"},
     {'n', "iters", "N", &weiri_option_int, AT(common.iterations), 0, INT_MAX, "0",
      .flags = SAME | EXPLAINED,
      .help = "timed iterations (default: 0, as many as fit a time budget, from 10 to 400)"},

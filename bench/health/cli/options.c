@@ -35,7 +35,7 @@ static const weiri_option rows[] = {
     {OPTION("fleet", NULL, flags, fleet),
      .help = "check the nodes of this job: start one process on each"},
     {OPTION("bisect", NULL, flags, bisect),
-     .help = "with --fleet: search the fault by halves, not by all pairs"},
+     .help = "with --fleet: search for the fault by halves, not by all pairs"},
     {OPTION("address", "[INTERFACE:]IP:PORT", text, address),
      .help = "with --fleet: where the first process listens"},
     {OPTION("rank", "I", int, rank), .high = WEIR_RANKS_MAX - 1, .initial = "-1",
