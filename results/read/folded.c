@@ -54,14 +54,21 @@ static int continues_headings(const char *line, const char *next)
     return count > 0;
 }
 
-/* The width at which the lines are folded; 0: they are not. */
-static size_t width_of(const results_lines *lines)
+/* The width at which the lines are folded; 0: they are not. Writes whether the headings end with a
+ * word: fields of its column end there, too, and blanks behind them may be lost. */
+static size_t width_of(const results_lines *lines, int *ends_column)
 {
+    char word[WORD_BYTES];
+    const char *rest;
+    *ends_column = 0;
     for (size_t i = 0; i + 1 < lines->count; i++) {
         const char *line = lines->list[i].text, *mark = strchr(line, '#');
         if (mark && strstr(mark, " size ") && strstr(mark, " count ") &&
-            continues_headings(line, lines->list[i + 1].text))
+            continues_headings(line, lines->list[i + 1].text)) {
+            *ends_column = !strchr(" \t", line[strlen(line) - 1]) &&
+                           divided_word(line, lines->list[i + 1].text, word, &rest) == 0;
             return strlen(line);
+        }
     }
     return 0;
 }
@@ -89,7 +96,8 @@ static int begin_alike(const char *line, const char *next)
 
 void results_lines_unfold(results_set *set, results_lines *lines)
 {
-    const size_t width = width_of(lines);
+    int ends_column;
+    const size_t width = width_of(lines, &ends_column);
     size_t kept = 0;
     if (width == 0)
         return;
@@ -99,7 +107,12 @@ void results_lines_unfold(results_set *set, results_lines *lines)
         while (length == width && i + 1 < lines->count && !begins_alone(lines->list[i + 1].text) &&
                !begin_alike(made.text, lines->list[i + 1].text)) {
             length = strlen(lines->list[++i].text);
-            made.text = results_keep_printed(set, "%s%s", made.text, lines->list[i].text);
+            const char *next = lines->list[i].text;
+            const int ends_number = ends_column && !strchr(made.text, '#') &&
+                                    isdigit((unsigned char)made.text[strlen(made.text) - 1]) &&
+                                    isdigit((unsigned char)*next);
+            made.text =
+                results_keep_printed(set, "%s%s%s", made.text, ends_number ? " " : "", next);
         }
         made.place = kept;
         lines->list[kept++] = made;
