@@ -555,6 +555,20 @@ static int contradicts(const results_text *in, char **fields, int count)
            (strcmp(fields[at], "none") == 0) == (strstr(in->collective, "reduce") != NULL);
 }
 
+/* Whether the table's root contradicts its collective, as contradicts: "reduce_perf" may be the end
+ * of a divided "all_reduce_perf". */
+static int contradicts_root(const results_text *in, char **fields, int count)
+{
+    static const char *const rooted[] = {"broadcast", "reduce", "gather", "scatter"};
+    const int at = results_table_find(&in->nccl.table, RESULTS_CELL_ROOT, -1);
+    int has_root = 0;
+    if (at < 0 || at >= count || in->nccl.origin == RESULTS_OWN_OUTPUT)
+        return 0;
+    for (size_t i = 0; i < sizeof rooted / sizeof *rooted; i++)
+        has_root |= strcmp(in->collective, rooted[i]) == 0;
+    return has_root == (fields[at][0] == '-');
+}
+
 static void add_fields(results_text *in, char **fields, int count)
 {
     in->seen++;
@@ -573,9 +587,9 @@ static void add_fields(results_text *in, char **fields, int count)
                      "(old nccl-tests); put it into the file's name; row left out");
         return;
     }
-    if (contradicts(in, fields, count)) {
+    if (contradicts(in, fields, count) || contradicts_root(in, fields, count)) {
         results_lose(in->set, in->path, in->line,
-                     "the table's operation contradicts its collective, %s "
+                     "the table's operation or root contradicts its collective, %s "
                      "according to its header, its command or the file's name; row left out",
                      in->collective);
         return;
