@@ -358,17 +358,25 @@ static int wrong_triggers(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* Puts that would leave either memory end the waits of both ranks and write nothing. */
+/* Puts that would leave either memory, and triggers of no known kind, end the waits of both ranks
+ * and write nothing. */
 static int beyond_memory(weir_boot *boot, void *argument)
 {
+    enum { ALL = WEIR_TRIGGER_PUT | WEIR_TRIGGER_SIGNAL | WEIR_TRIGGER_FLUSH };
+    static const char beyond[] = "exceeds the memory";
     const struct {
         uint64_t to, from, bytes;
-    } bad[] = {{2 * PORT_HALF, 0, 1},
-               {0, 2 * PORT_HALF - 7, 8},
-               {UINT64_MAX - 7, 0, 16},
-               {0, UINT64_MAX, 1},
-               {8, 8, UINT64_MAX}};
+        uint32_t op;
+        const char *reason;
+    } bad[] = {{2 * PORT_HALF, 0, 1, ALL, beyond},
+               {0, 2 * PORT_HALF - 7, 8, ALL, beyond},
+               {UINT64_MAX - 7, 0, 16, ALL, beyond},
+               {0, UINT64_MAX, 1, ALL, beyond},
+               {8, 8, UINT64_MAX, ALL, beyond},
+               {0, 0, 8, ALL | 64, "a trigger of kind 0x47 for port channel"},
+               {0, 0, 8, 0, "a trigger of kind 0 for port channel"}};
     int failures = 0;
+    uint64_t ticket = 0;
     (void)argument;
     for (size_t i = 0; i < sizeof bad / sizeof *bad && !failures; i++) {
         weir_comm *comm = open_comm(boot);
@@ -377,15 +385,15 @@ static int beyond_memory(weir_boot *boot, void *argument)
         if (failures)
             return failures;
         weir_comm_barrier(comm); /* set-up has ended on both ranks before either aborts */
-        if (with.rank == 0)
-            EXPECT(&failures,
-                   weir_port_put_with_signal_and_flush(with.port, bad[i].to, bad[i].from,
-                                                       bad[i].bytes) == WEIR_ERR_ABORTED);
-        else
+        if (with.rank == 0) {
+            EXPECT_OK(&failures, weir_port_push(with.port, bad[i].op, bad[i].to, bad[i].from,
+                                                bad[i].bytes, &ticket));
+            EXPECT(&failures, weir_port_await_flush(with.port, ticket) == WEIR_ERR_ABORTED);
+        } else
             EXPECT(&failures, weir_port_wait(with.port) == WEIR_ERR_ABORTED);
         EXPECT(&failures,
                weir_proxy_status(with.proxy) == (with.rank ? WEIR_OK : WEIR_ERR_INVALID));
-        EXPECT(&failures, with.rank || boot_last_error_has("exceeds the memory"));
+        EXPECT(&failures, with.rank || boot_last_error_has(bad[i].reason));
         with.port = NULL; /* nothing to flush */
         port_close(&with);
         weir_proxy_free(with.proxy);

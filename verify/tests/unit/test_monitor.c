@@ -381,6 +381,35 @@ TEST(metrics_keep_the_latest_256_communicators_that_ended)
     write_no_metrics();
 }
 
+/* Communicators that end in the order in which they were created. */
+static int end_in_order(weir_boot *boot, void *argument)
+{
+    enum { COMMS = 3 };
+    weir_comm *comms[COMMS];
+    double value = 1;
+    int failed = 0;
+    (void)argument;
+    for (int i = 0; i < COMMS; i++)
+        if (weir_comm_create(boot, NULL, &comms[i]) != WEIR_OK)
+            return 1;
+    for (int i = 0; i < COMMS && !failed; i++) {
+        for (int j = i; j < COMMS; j++)
+            failed |= weir_allreduce(comms[j], &value, &value, 1, WEIR_DOUBLE, WEIR_MAX, NULL);
+        failed |= weir_comm_destroy(comms[i]);
+    }
+    return failed;
+}
+
+TEST(communicators_end_in_any_order)
+{
+    int codes[2] = {1, 1};
+    write_metrics_to("order", "prom");
+    assert_int_equal(weir_boot_fork_run(2, end_in_order, NULL, LIMIT_MS, codes), WEIR_OK);
+    assert_int_equal(codes[0] + codes[1], 0);
+    assert_int_equal(count_of(read_file("order", ".prom"), "\nweir_calls_total{"), 3);
+    write_no_metrics();
+}
+
 /* A view of so many communicators of this process. */
 static void fill_view(weiri_view *view, int count)
 {
