@@ -45,8 +45,15 @@ static double rounding_of(const char *text)
     return 0.5 * pow(10, dot ? -(double)strlen(dot + 1) : 0);
 }
 
-/* The bus factor of a row as its two bandwidths state it, if it contradicts that of its number of
- * ranks; else 0. */
+/* The number of ranks that has a bus factor; infinite: none has. */
+static double ranks_of_factor(const char *collective, double factor)
+{
+    const int most = strcmp(collective, "allreduce") == 0 ? 2 : 1;
+    return factor < most ? most / (most - factor) : INFINITY;
+}
+
+/* The bus factor of a row as its two bandwidths state it, if it is that of another number of ranks;
+ * else 0. */
 static double other_factor(const results_row *row)
 {
     static const char *const names[] = {"allreduce", "allgather", "reduce_scatter", "alltoall"};
@@ -60,7 +67,11 @@ static double other_factor(const results_row *row)
         results_real(bus, &busbw) != 0 || algbw < 1) /* three digits */
         return 0;
     const double difference = fabs(busbw - factor * algbw);
-    return difference > 1.01 * (rounding_of(bus) + factor * rounding_of(alg)) ? busbw / algbw : 0;
+    const double ranks = ranks_of_factor(row->text[RESULTS_COLLECTIVE], busbw / algbw);
+    return difference > 1.01 * (rounding_of(bus) + factor * rounding_of(alg)) &&
+                   fabs(ranks - row->nranks) >= 0.5
+               ? busbw / algbw
+               : 0;
 }
 
 /* The row of a section, of those whose bandwidths contradict its number of ranks, that states them
@@ -85,11 +96,9 @@ static void check_ranks(results_text *in)
     const results_row *row = find_other_factor(in);
     if (!row || n->origin != RESULTS_NCCL_TESTS || n->devices.groups > 1)
         return;
-    const double factor = other_factor(row);
-    const int most = strcmp(row->text[RESULTS_COLLECTIVE], "allreduce") == 0 ? 2 : 1;
+    const double ranks = ranks_of_factor(row->text[RESULTS_COLLECTIVE], other_factor(row));
     const char *about =
-        factor < most ? results_keep_printed(in->set, ", but of about %.0f", most / (most - factor))
-                      : "";
+        isfinite(ranks) ? results_keep_printed(in->set, ", but of about %.0f", ranks) : "";
     results_lose(
         in->set, in->path, row->line,
         "algbw %s and busbw %s are not those of %d ranks%s (%s); the rows of this table are "
