@@ -37,7 +37,7 @@ enum {
 
 /* One run of a benchmark. */
 typedef struct collective_run {
-    int collective, size, nranks, on_gpus;
+    int collective, size, nranks, on_gpus, has_fault;
     const char *csv;
 } collective_run;
 
@@ -101,14 +101,16 @@ static const results_row *collective_row(const results_set *set, const char *can
     return NULL;
 }
 
-/* Turns the outcome of a program that measured nothing into a verdict. */
-static void collective_judge_exit(health_check *check, int code, const char *line)
+/* Turns the outcome of a program that measured nothing into a verdict. A build without CUDA refuses
+ * GPUs, and a fault of --inject some collectives; nothing else may be refused. */
+static void collective_judge_exit(health_check *check, const collective_run *run, int code,
+                                  const char *line)
 {
     if (code == EXIT_WRONG)
         health_set(check, HEALTH_WRONG, "wrong data: %s", line);
     else if (code == EXIT_DEADLINE || code == HEALTH_TIMED_OUT)
         health_set(check, HEALTH_HUNG, "did not end before its deadline: %s", line);
-    else if (code == EXIT_USAGE)
+    else if (code == EXIT_USAGE && (run->on_gpus || run->has_fault))
         health_set(check, HEALTH_SKIPPED, "%s", line);
     else if (code > 128)
         health_set(check, HEALTH_BROKEN, "ended by signal %d: %s", code - 128, line);
@@ -130,7 +132,7 @@ static void collective_fill(health_check *check, const collective_run *run, cons
         health_set_value(check, sizes[run->size].is_latency ? row->median_us : row->busbw_gbs,
                          sizes[run->size].is_latency ? "us" : "GB/s", 2);
     else
-        collective_judge_exit(check, code, line);
+        collective_judge_exit(check, run, code, line);
 }
 
 static void collective_name(const collective_run *run, const char *candidate, char *id, char *what)
@@ -193,7 +195,7 @@ static void collectives_walk(health_report *report, const health_settings *setti
                              const weiri_topo *topo, int only_slow)
 {
     char folder[FOLDER_BYTES], csv[FOLDER_BYTES + 8], json[FOLDER_BYTES + 8];
-    collective_run run = {.csv = csv};
+    collective_run run = {.csv = csv, .has_fault = settings->inject != NULL};
     run.nranks = collectives_ranks(settings, topo, &run.on_gpus);
     if (weiri_temporary_folder(folder, sizeof folder, "weir-check") != 0) {
         health_set(health_add(report, "collectives", "collectives"), HEALTH_BROKEN,
@@ -219,6 +221,13 @@ void health_check_collectives(health_report *report, const health_settings *sett
                               const weiri_topo *topo)
 {
     collectives_walk(report, settings, topo, 0);
+    if (!settings->inject || strncmp(settings->inject, "slow", 4) == 0)
+        return;
+    for (size_t i = 0; i < report->count; i++)
+        if (report->checks[i].collective[0] && report->checks[i].verdict > HEALTH_SKIPPED)
+            return;
+    health_set(health_add(report, "inject", "the fault of --inject"), HEALTH_BROKEN,
+               "no collective found %s; the rows of collectives give the reason", settings->inject);
 }
 
 static int again_is_slow(const health_report *report, const char *prefix)

@@ -122,6 +122,15 @@ static weir_status check_read_expectations(const check_options *options, health_
     return status || !options->models ? status : health_models_apply(options->models, &none);
 }
 
+/* The exit code of a failure, which is printed, or of a report. */
+static int check_exit_code(weir_status status, const health_report *report)
+{
+    if (status == WEIR_OK)
+        return health_exit_code(report);
+    fprintf(stderr, "weir-check: %s\n", weir_last_error());
+    return weir_status_exit_code(status);
+}
+
 /* Checks a node and writes the report. Returns the exit code. */
 static int check_run_node(const check_options *options)
 {
@@ -151,7 +160,7 @@ static int check_run_node(const check_options *options)
     report.seconds = weiri_clock_s() - began;
     if (!status)
         status = check_write(options, &report);
-    const int code = status ? weir_status_exit_code(status) : health_exit_code(&report);
+    const int code = check_exit_code(status, &report);
     health_baseline_free(baseline);
     health_report_free(&report);
     return code;
@@ -218,6 +227,8 @@ static int check_run_fleet(const check_options *options)
         rank = weir_boot_rank(boot);
     if (rank != 0) {
         const int lost = status != WEIR_OK || fleet_agent_serve(boot) != 0;
+        if (lost)
+            fprintf(stderr, "weir-check: %s\n", weir_last_error());
         weir_boot_destroy(boot);
         return lost ? 3 : 0;
     }
@@ -233,7 +244,7 @@ static int check_run_fleet(const check_options *options)
     report.seconds = weiri_clock_s() - began;
     if (status == WEIR_OK)
         status = check_write(options, &report);
-    const int code = status ? weir_status_exit_code(status) : health_exit_code(&report);
+    const int code = check_exit_code(status, &report);
     health_report_free(&report);
     weir_boot_destroy(boot);
     return code;
@@ -254,8 +265,5 @@ int main(int argc, char **argv)
             printf("weir-check: %s\n", weir_version_string());
         return 0;
     }
-    const int code = options.fleet ? check_run_fleet(&options) : check_run_node(&options);
-    if (code == 2 || code == 3)
-        fprintf(stderr, "weir-check: %s\n", weir_last_error());
-    return code;
+    return options.fleet ? check_run_fleet(&options) : check_run_node(&options);
 }

@@ -102,6 +102,12 @@ check "a deadline is named with the benchmark's report" says "^allreduce.1KiB.we
 plant 'kill -SEGV $$'
 check "a crash ends with 3" ends_with 3 planted
 check "a crash is named with its signal" says "^allreduce.16MiB.weir: ERROR: .*signal 11"
+check "its report is all that is printed" [ ! -s "$err" ]
+plant 'echo "bench: WEIR_INVARIANT=x: expected a number" >&2; exit 2'
+check "a benchmark that refuses to run ends with 3" ends_with 3 planted
+check "its reason is named" says "^allreduce.1KiB.weir: ERROR: .*WEIR_INVARIANT=x: expected a number"
+check "a fault of --inject that nothing finds ends with 3" eval \
+    'ends_with 3 planted --inject nope && says "^inject: ERROR: .*no collective found nope"'
 plant "$row; row 1 5"
 check "a program that ends well passes" ends_with 0 planted --json "$scratch/fast.json"
 # The peers that a benchmark measured are checks of their own, each with its row.
