@@ -601,9 +601,9 @@ TEST(the_table_of_variables_is_printed)
     bench_environment_help(to);
     fclose(to);
     assert_non_null(strstr(text, "\n  NCCL_ALGO: peers only (--algo)\n"));
-    assert_non_null(strstr(text, "\n  CUDA_VISIBLE_DEVICES: obeyed (by CUDA)\n"));
-    assert_non_null(strstr(text, "\n  SLURM_CPU_BIND: not used (the cores that the kernel allows "
-                                 "decide)\n"));
+    assert_non_null(strstr(text, "\n  CUDA_VISIBLE_DEVICES: obeyed (read by CUDA)\n"));
+    assert_non_null(strstr(text, "\n  SLURM_CPU_BIND: not used (weir uses the cores that the "
+                                 "kernel allows)\n"));
     free(text);
 }
 
