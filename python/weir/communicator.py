@@ -72,20 +72,19 @@ class _Boot:
 class Communicator:
     """A group of ranks. `weir.init()` creates one; `split` divides it.
 
-    Every rank must make the same collective calls in the same order, with the same sizes, data type,
-    operation and root. Arrays are contiguous host memory on the backend "host", and of this
-    rank's GPU on the backend "cuda". On the host a call returns when its result is complete. On a GPU
-    a call enqueues its work on `stream` (see `all_reduce`) and returns; the arrays must live until the
-    stream has completed the call.
+    Every rank must make the same collective calls in the same order, with the same sizes, data type, operation
+    and root. Arrays are contiguous, in host memory on the backend "host", and in this rank's GPU memory on
+    "cuda". On the host a call returns when its result is complete. On a GPU a call enqueues its work on
+    `stream` (see `all_reduce`) and returns; the arrays must live until the stream has completed the call.
 
     Threads: calls of one communicator from several threads are serialised, in an order that must be
     the same on every rank. Fork: a child must not use its parent's communicators, whose methods
     raise an exception there. Ctrl-C: a call that blocks in the main thread ends with KeyboardInterrupt,
     and the communicator is aborted.
 
-    Raises (all derive from `weir.WeirError`): InvalidError for wrong arguments, before anything was
-    sent; MismatchError, PeerError (a rank has died), TimedOutError, AbortedError: the communicator is
-    aborted then, and can only be destroyed.
+    Raises InvalidError for wrong arguments, before anything was sent. After MismatchError, PeerError (a rank
+    has died), TimedOutError or AbortedError the communicator is aborted, and can only be destroyed. All these
+    exceptions derive from `weir.WeirError`.
     """
 
     def __init__(self, handle: int, boot: Optional[_Boot], parent: Optional["Communicator"] = None
@@ -452,8 +451,8 @@ class Communicator:
 
     def all_to_all(self, data: A, out: Optional[A] = None, *, stream: Any = None,
                    algo: Optional[str] = None) -> A:
-        """Sends the r-th part of data to rank r. data: shape (size * m, ...); out: the same shape, None:
-        allocated, not data itself. Returns out: its r-th part comes from rank r."""
+        """Sends the r-th part of data to rank r. data: shape (size * m, ...); out: the same shape, but not data
+        itself; None: allocated. Returns out: its r-th part comes from rank r."""
         if out is not None and algo is None and stream is None and self._fast(5, data, out):
             return out
         source = self._data(data, False)
@@ -559,11 +558,11 @@ class Communicator:
         return out
 
     def send(self, data: Any, destination: int, *, stream: Any = None) -> None:
-        """Sends to one rank, which must call `recv` with this rank as source. Only the two ranks take
-        part. On the host a short message is copied, and the call returns without waiting for the receiver,
-        whose errors it then does not see; a long one blocks until the receiver has the data. The first message
-        between two ranks connects them, which blocks until both have called. Two ranks that send to each other
-        at the same time may wait for each other: use `sendrecv`.
+        """Sends to one rank, which must call `recv` with this rank as source. Only the two ranks take part. On
+        the host a short message is copied, and the call returns without waiting for the receiver or seeing its
+        errors; a long message blocks until the receiver has the data. The first message between two ranks
+        connects them, which blocks until both have called. Two ranks that send to each other at the same time
+        may wait for each other: use `sendrecv`.
 
         Raises MismatchError (only `recv`), TimedOutError, AbortedError. Then `send` and `recv` between these
         two ranks fail, and other calls of the communicator still work."""
@@ -671,9 +670,9 @@ class Communicator:
 
     def split(self, color: Optional[int], key: Optional[int] = None, *, backend: Optional[str] = None,
               device: Optional[int] = None, timeout_ms: int = 0) -> Optional["Communicator"]:
-        """Divides the ranks: those with the same color form a new communicator, ordered by key (default:
-        this rank). Collective over all ranks; color None: joins none, returns None. backend and device None: as
-        this communicator, which also decides `invariant`. Either communicator may be destroyed first."""
+        """Divides the ranks: those with the same color form a new communicator, ordered by key (default: this
+        rank). Collective over all ranks; color None: joins none, returns None. backend and device None: as this
+        communicator. `invariant` is always inherited. Either communicator may be destroyed first."""
         handle = self._live()
         if device is None and self.device >= 0:
             device = self.device
