@@ -461,7 +461,7 @@ TEST(help_is_made_from_the_table)
     assert_string_equal(
         written(write_help, NULL),
         "      --quiet            no progress\n"
-        "  -n, --ranks N          make show: number of ranks\n"
+        "  -n, --ranks N          make, show: number of ranks\n"
         "      --file FILE        a file\n"
         "  -b, --bytes SIZE       a size (default: 1K)\n"
         "      --seed N           a seed\n"
