@@ -57,17 +57,15 @@ static void hours_read(const char *path, results_hours *hours)
     FILE *file = results_open(path, RESULTS_FILE_BYTES);
     char *line = NULL;
     size_t room = 0;
-    int columns = 0;
-    while (file && getline(&line, &room, file) > 0) {
+    int columns = 1;
+    if (!file)
+        return;
+    const int is_known = getline(&line, &room, file) > 0 &&
+                         strncmp(line, hours_columns, sizeof hours_columns - 1) == 0;
+    for (const char *at = line; is_known && (at = strchr(at, ',')); at++)
+        columns++;
+    while (is_known && getline(&line, &room, file) > 0) {
         results_window window, *more;
-        if (!columns && strncmp(line, hours_columns, sizeof hours_columns - 1) != 0)
-            break;
-        if (!columns++) {
-            for (const char *at = line; (at = strchr(at, ',')); at++)
-                columns++;
-            continue;
-        }
-        columns--;
         if (!hours_read_line(line, columns, &window))
             continue;
         more = realloc(hours->list, (hours->count + 1) * sizeof *more);
@@ -79,8 +77,7 @@ static void hours_read(const char *path, results_hours *hours)
         hours->list[hours->count++] = window;
     }
     free(line);
-    if (file)
-        fclose(file);
+    fclose(file);
 }
 
 /* --------------------------------------------------------------------- the plot */

@@ -35,8 +35,8 @@ static int has_wrapped_lines(const results_input *input)
     return 0;
 }
 
-/* Whether the first line is a header of CSV, perhaps with renamed or moved columns: it has commas,
- * and a column's name, or no blank. Prose has commas, too. */
+/* Whether the first line is a header of CSV, perhaps with renamed or moved columns. A header has
+ * commas and no blank, or commas and the name of a column; prose has commas and blanks only. */
 static int is_header(const char *text)
 {
     char name[64];
