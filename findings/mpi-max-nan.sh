@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 }
 C
 mpicc -o max max.c -lm 2>compile.log || { tail -n 3 compile.log; exit 2; }
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1
 expect "NaN comes in, 7 floats, 1 is there" "1 1 1 1 nan nan nan" "$(./max 2>/dev/null)"
 expect "the same without the AVX component" "nan nan nan nan nan nan nan" "$(OMPI_MCA_op=^avx ./max 2>/dev/null)"
 finish

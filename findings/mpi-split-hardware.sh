@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 }
 C
 for mpi in venv open; do "$mpi/bin/mpicc" -o "split.$mpi" split.c 2>compile.log || { tail -n 3 compile.log; exit 2; }; done
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 I_MPI_ROOT=$work/intel I_MPI_PIN=0
+export I_MPI_ROOT=$work/intel I_MPI_PIN=0
 expect "MPICH: size of rank 0's part, 0 is none" "NUMANode 0, Package 0, nonsense 0" "$(timeout 60 venv/bin/mpiexec -bind-to none -n 2 ./split.venv 2>/dev/null)"
 expect "Intel MPI" "NUMANode 2, Package 2, nonsense 2" "$(LD_LIBRARY_PATH=$work/intel/lib timeout 60 intel/bin/mpiexec.hydra -n 2 ./split.venv 2>/dev/null)"
 expect "Open MPI" "NUMANode 1, Package 0, nonsense 0" "$(timeout 60 open/bin/mpirun --bind-to none --map-by :oversubscribe -n 2 ./split.open 2>/dev/null)"

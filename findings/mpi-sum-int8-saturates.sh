@@ -26,7 +26,6 @@ int main(int argc, char **argv)
 }
 C
 mpicc -o sum sum.c 2>compile.log || { tail -n 3 compile.log; exit 2; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 expect "200 + 200 as uint8, first and last of 35; 30000 + 30000 as int16, first and last" "255 144 32767 -5536" "$(./sum 2>/dev/null)"
 expect "the same without the AVX component" "144 144 -5536 -5536" "$(OMPI_MCA_op=^avx ./sum 2>/dev/null)"
 finish

