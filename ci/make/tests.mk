@@ -153,7 +153,7 @@ $(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu/gpu
 
 # The test defines the functions of p2p_launch.c itself.
 $(O)/tests/test_nccl_streams: $(filter-out %/p2p_launch.o,$(NCCL_OBJ))
-$(O)/tests/test_bench_recording $(O)/tests/test_nccl_users $(O)/tests/test_nccl_threads $(O)/tests/test_nccl_sends $(O)/tests/test_nccl_progress $(O)/tests/test_float_environment $(O)/tests/test_overlap $(O)/tests/test_bad_buffers: $(NCCL_OBJ)
+$(O)/tests/test_bench_recording $(O)/tests/test_nccl_users $(O)/tests/test_nccl_threads $(O)/tests/test_nccl_sends $(O)/tests/test_float_environment $(O)/tests/test_overlap $(O)/tests/test_bad_buffers: $(NCCL_OBJ)
 # The test makes allocations and other calls fail.
 $(O)/tests/test_nccl_threads: WEIR_LDFLAGS += $(addprefix -Wl$(COMMA)--wrap=,calloc malloc weir_boot_agree weir_boot_allgather \
 	weiri_boot_tcp_create weir_unique_id_create)

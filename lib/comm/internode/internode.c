@@ -262,6 +262,8 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
     made->local = parent->host_comm;
     weir_status status = internode_place_ranks(made, placements);
     if (status == WEIR_OK)
+        status = weiri_internode_services_open(made);
+    if (status == WEIR_OK)
         status = internode_open_net(made);
     status = internode_agree_on_net(made, status);
     if (status == WEIR_OK)
@@ -334,6 +336,7 @@ void weiri_internode_destroy(weiri_internode *internode)
     weiri_internode_window_destroy(internode);
     if (internode->net)
         internode->net->ops->close(internode->net);
+    weiri_internode_services_close(internode);
     for (int m = 0; internode->nodes && m < internode->nnodes; m++)
         free(internode->nodes[m].ranks);
     free(internode->nodes);

@@ -101,6 +101,20 @@ typedef struct weiri_internode_links {
     int ranks[]; /* nremote */
 } weiri_internode_links;
 
+/* What every poll of the network runs (internode_services.c). run returns 1 if it waits for
+ * something that no event of the network announces. */
+typedef struct weiri_internode_service {
+    int (*run)(void *context);
+    void *context;
+    struct weiri_internode_service *next;
+} weiri_internode_service;
+
+typedef struct weiri_internode_services {
+    pthread_mutex_t lock;
+    weiri_internode_service *first;
+    int drivers; /* threads between drive_begin and drive_end */
+} weiri_internode_services;
+
 typedef struct weiri_internode {
     weir_comm *parent, *local;
     weiri_net *net;
@@ -135,6 +149,7 @@ typedef struct weiri_internode {
     weiri_desc leader_window; /* of this node's leader, which receives the records of other nodes */
     char failure[256];        /* why a connection could not be made; empty: none failed */
     struct weiri_internode *pairs; /* NULL until it is created */
+    weiri_internode_services *services;
 } weiri_internode;
 
 /* Where a rank runs, as the ranks exchange it before they create a communicator. */
@@ -193,9 +208,34 @@ void weiri_internode_signal_finished(weiri_internode *internode);
 /* Signals every remote peer that this rank leaves, and waits for their signals for a short time. */
 void weiri_internode_leave(weiri_internode *internode);
 
-/* Progresses the network, and passes aborts and losses of other nodes on to this node. Local,
+/* Progresses the network, passes aborts and losses of other nodes on to this node, and runs the
+ * services. Returns 1 if the network moved anything. Local, thread-safe. */
+int weiri_internode_poll(weiri_internode *internode);
+/* Services. begin and end exclude them; between those, none may be added or removed. serve runs
+ * them, without waiting, and returns 1 if one of them is busy. The caller of serve and begin does
+ * not hold the network's lock. Local, thread-safe, except open (WEIR_ERR_NO_MEMORY) and close. */
+weir_status weiri_internode_services_open(weiri_internode *internode);
+void weiri_internode_services_close(weiri_internode *internode);
+void weiri_internode_service_add(const weiri_internode *internode, weiri_internode_service *one);
+void weiri_internode_service_remove(const weiri_internode *internode, weiri_internode_service *one);
+void weiri_internode_serve_begin(const weiri_internode *internode);
+void weiri_internode_serve_end(const weiri_internode *internode);
+int weiri_internode_serve(const weiri_internode *internode);
+
+/* For a thread that polls in a loop: between begin and end threads of
+ * weiri_internode_progress_start leave the network to it; rest, called after polls in which nothing
+ * moved, sleeps until the network has something to do, for a millisecond at most. Local,
  * thread-safe. */
-void weiri_internode_poll(weiri_internode *internode);
+void weiri_internode_drive_begin(const weiri_internode *internode);
+void weiri_internode_drive_rest(const weiri_internode *internode);
+void weiri_internode_drive_end(const weiri_internode *internode);
+/* Start and end a thread that polls while the program makes no calls; wake makes it poll now.
+ * Local. WEIR_ERR_NO_MEMORY, WEIR_ERR_SYSTEM. stop: NULL is allowed. */
+struct weiri_internode_progress;
+weir_status weiri_internode_progress_start(weiri_internode *internode,
+                                           struct weiri_internode_progress **made);
+void weiri_internode_progress_wake(const struct weiri_internode_progress *progress);
+void weiri_internode_progress_stop(struct weiri_internode_progress *progress);
 /* As weiri_internode_poll, unless the network is locked, which the calling thread itself may have
  * done. */
 void weiri_internode_try_poll(weiri_internode *internode);

@@ -97,21 +97,24 @@ static void watch_check(weiri_internode *internode, weir_status failed)
     weiri_internode_pass_on(internode);
 }
 
-/* The caller holds the lock. */
-static void watch_poll(weiri_internode *internode)
+/* The caller holds the lock. Returns whether the network moved anything. */
+static int watch_poll(weiri_internode *internode)
 {
     int moved = 0;
     weir_status status = internode->net->ops->progress(internode->net, &moved);
     if (moved || status != WEIR_OK || internode->net->lacks_memory ||
         ++internode->polls % POLLS_PER_CHECK == 0)
         watch_check(internode, status);
+    return moved;
 }
 
-void weiri_internode_poll(weiri_internode *internode)
+int weiri_internode_poll(weiri_internode *internode)
 {
     weiri_net_lock(internode->net);
-    watch_poll(internode);
+    const int moved = watch_poll(internode);
     weiri_net_unlock(internode->net);
+    weiri_internode_serve(internode);
+    return moved;
 }
 
 void weiri_internode_try_poll(weiri_internode *internode)

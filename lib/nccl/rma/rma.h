@@ -178,9 +178,4 @@ weir_status weiri_rma_net_put(weiri_nccl_comm *comm, const weiri_nccl_onesided *
 weir_status weiri_rma_net_signal(weiri_nccl_comm *comm, int peer, int index);
 weir_status weiri_rma_net_wait(weiri_nccl_comm *comm, const weiri_onesided_wait *wait);
 
-/* A thread that drives the network while the program makes no calls. */
-struct weiri_rma_progress;
-weir_status weiri_rma_progress_start(weiri_internode *internode, struct weiri_rma_progress **made);
-void weiri_rma_progress_stop(struct weiri_rma_progress *progress);
-
 #endif

@@ -25,7 +25,7 @@ typedef struct weiri_rma_net {
     uint64_t *sent, *taken; /* nranks * stride */
     weiri_net_mem *mem;     /* of arrived */
     weiri_net_key *keys;    /* nranks: of their arrived words */
-    struct weiri_rma_progress *progress;
+    struct weiri_internode_progress *progress;
 } weiri_rma_net;
 
 static weiri_net *net_of(const weiri_nccl_comm *comm)
@@ -101,7 +101,7 @@ weir_status weiri_rma_net_open(weiri_nccl_comm *comm)
                                          (size_t)comm->nranks * net->stride * sizeof(uint64_t),
                                          WEIRI_NET_HOST, &net->mem);
     if (status == WEIR_OK)
-        status = weiri_rma_progress_start(comm->comm->internode, &net->progress);
+        status = weiri_internode_progress_start(comm->comm->internode, &net->progress);
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
         net->keys[comm->rank] = net->mem->key;
@@ -119,7 +119,7 @@ void weiri_rma_net_close(weiri_nccl_comm *comm, int keeps_counts)
     weiri_rma_net *net = comm->rma->net;
     if (!net)
         return;
-    weiri_rma_progress_stop(net->progress);
+    weiri_internode_progress_stop(net->progress);
     net->progress = NULL;
     if (net->mem)
         weiri_rma_net_deregister(comm, net->mem);

@@ -5,7 +5,7 @@
 #include "verify/tests/support/internode_ranks.h"
 
 #include "comm/comm.h"
-#include "nccl/rma/rma.h"
+#include "comm/internode/internode.h"
 
 #include <sys/resource.h>
 
@@ -20,15 +20,15 @@ static long switches(void)
 static void idle_thread_sleeps(weir_comm *comm, const layout *where, int *failures)
 {
     enum { WAKES_MOST = 40 };
-    struct weiri_rma_progress *progress = NULL;
+    struct weiri_internode_progress *progress = NULL;
     (void)where;
     EXPECT_OK(failures, weir_comm_barrier(comm));
-    EXPECT_OK(failures, weiri_rma_progress_start(comm->internode, &progress));
+    EXPECT_OK(failures, weiri_internode_progress_start(comm->internode, &progress));
     usleep(200000); /* what the barrier has left is taken */
     const long before = switches();
     usleep(1000000);
     EXPECT(failures, switches() - before < WAKES_MOST);
-    weiri_rma_progress_stop(progress);
+    weiri_internode_progress_stop(progress);
     EXPECT_OK(failures, weir_comm_barrier(comm));
 }
 

@@ -1,10 +1,10 @@
 /*
- * The thread that drives a communicator's network so that puts and signals of other nodes arrive
- * while the program makes no calls. As long as the program's own waits drive the network, the
- * thread sleeps; otherwise it waits for the network's descriptor.
+ * Progress for one-sided calls between nodes: services, which every poll of the network runs, and a
+ * thread that polls while the program makes no calls. As long as the program's own waits drive the
+ * network, the thread sleeps; otherwise it waits for the network's descriptor.
  */
 #define _GNU_SOURCE
-#include "nccl/rma/rma.h"
+#include "comm/internode/internode.h"
 
 #include "base/fd.h"
 #include "base/error.h"
@@ -22,11 +22,12 @@ enum {
     BUSY_MOST = 1000, /* times in a row that it drives the network without a sleep */
 };
 
-typedef struct weiri_rma_progress {
+typedef struct weiri_internode_progress {
     weiri_internode *internode;
     pthread_t thread;
-    int wake; /* an eventfd: ends the thread */
-} weiri_rma_progress;
+    int wake; /* an eventfd: ends the thread's sleep */
+    int ends;
+} weiri_internode_progress;
 
 /* Whether the network's descriptor may be waited for; *descriptor: -1 if there is none. */
 static int progress_arm(const weiri_internode *internode, int *descriptor)
@@ -47,11 +48,33 @@ static uint64_t progress_polls(const weiri_internode *internode)
     return polls;
 }
 
+void weiri_internode_drive_begin(const weiri_internode *internode)
+{
+    __atomic_add_fetch(&internode->services->drivers, 1, __ATOMIC_RELAXED);
+}
+
+void weiri_internode_drive_end(const weiri_internode *internode)
+{
+    __atomic_sub_fetch(&internode->services->drivers, 1, __ATOMIC_RELAXED);
+}
+
+void weiri_internode_drive_rest(const weiri_internode *internode)
+{
+    struct pollfd file = {.fd = -1, .events = POLLIN};
+    if (!weiri_internode_serve(internode) && progress_arm(internode, &file.fd) && file.fd >= 0)
+        poll(&file, 1, NAP_MS);
+}
+
+static int progress_is_driven(const weiri_internode *internode)
+{
+    return __atomic_load_n(&internode->services->drivers, __ATOMIC_RELAXED) > 0;
+}
+
 /* Drives the network. Returns how long the thread may sleep, until *descriptor is readable. */
 static int progress_drive(weiri_internode *internode, int *descriptor, int *busy)
 {
     weiri_internode_poll(internode);
-    if (progress_arm(internode, descriptor)) {
+    if (!weiri_internode_serve(internode) && progress_arm(internode, descriptor)) {
         *busy = 0;
         return *descriptor < 0 ? NAP_MS : SLEEP_MS;
     }
@@ -61,24 +84,27 @@ static int progress_drive(weiri_internode *internode, int *descriptor, int *busy
 
 static void *progress_main(void *opaque)
 {
-    const weiri_rma_progress *own = opaque;
+    const weiri_internode_progress *own = opaque;
     struct pollfd files[2] = {{.fd = own->wake, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
-    uint64_t seen = 0;
+    uint64_t seen = 0, wakes;
     int timeout_ms = 0, busy = 0;
-    while (poll(files, 2, timeout_ms) <= 0 || !files[0].revents) {
+    while (!__atomic_load_n(&own->ends, __ATOMIC_ACQUIRE)) {
+        if (poll(files, 2, timeout_ms) > 0 && files[0].revents)
+            (void)!read(own->wake, &wakes, sizeof wakes);
         const uint64_t polls = progress_polls(own->internode);
         files[1].fd = -1;
         timeout_ms = NAP_MS;
-        if (polls == seen)
+        if (polls == seen && !progress_is_driven(own->internode))
             timeout_ms = progress_drive(own->internode, &files[1].fd, &busy);
         seen = polls == seen ? progress_polls(own->internode) : polls;
     }
     return NULL;
 }
 
-weir_status weiri_rma_progress_start(weiri_internode *internode, weiri_rma_progress **made)
+weir_status weiri_internode_progress_start(weiri_internode *internode,
+                                           weiri_internode_progress **made)
 {
-    weiri_rma_progress *own = calloc(1, sizeof *own);
+    weiri_internode_progress *own = calloc(1, sizeof *own);
     if (!own)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a thread");
     own->internode = internode;
@@ -96,13 +122,19 @@ weir_status weiri_rma_progress_start(weiri_internode *internode, weiri_rma_progr
     return WEIR_OK;
 }
 
-void weiri_rma_progress_stop(weiri_rma_progress *own)
+void weiri_internode_progress_wake(const weiri_internode_progress *own)
 {
     const uint64_t one = 1;
+    (void)!write(own->wake, &one, sizeof one); /* fails only if as good as endless wakes wait */
+}
+
+void weiri_internode_progress_stop(weiri_internode_progress *own)
+{
     if (!own)
         return;
-    if (write(own->wake, &one, sizeof one) == (ssize_t)sizeof one)
-        pthread_join(own->thread, NULL);
+    __atomic_store_n(&own->ends, 1, __ATOMIC_RELEASE);
+    weiri_internode_progress_wake(own);
+    pthread_join(own->thread, NULL);
     close(own->wake);
     free(own);
 }
