@@ -51,7 +51,7 @@ static weir_status object_alloc(weir_comm *comm, weir_mem *pool, int slots, weir
     if (!b || !peers)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "weir_blocks_create: no memory for %zu ranks", n);
     else
-        *b = (weir_blocks){comm, pool, NULL, slots, peers, NULL};
+        *b = (weir_blocks){.comm = comm, .pool = pool, .slots = slots, .peers = peers};
     if (status == WEIR_OK)
         status = weir_mem_alloc(comm, words * sizeof(uint64_t), &b->tags);
     if (status == WEIR_OK && comm->gpu && (status = weiri_blocks_gpu.open(b)) != WEIR_OK)
@@ -136,6 +136,7 @@ static weir_status object_share(weir_blocks *b)
 
 static void object_release(weir_blocks *b)
 {
+    weiri_blocks_net_close(b);
     for (int rank = 0; rank < b->comm->nranks; rank++) {
         weir_mem_free(b->peers[rank].imported_pool);
         weir_mem_free(b->peers[rank].imported_tags);
@@ -164,6 +165,8 @@ weir_status weir_blocks_create(weir_comm *comm, weir_mem *pool, const weir_block
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK)
         status = object_share(made);
+    if (status == WEIR_OK)
+        status = weiri_blocks_net_open(made);
     status = weiri_setup_end(&setup, status);
     if (status == WEIR_OK)
         *blocks = made;
@@ -178,6 +181,10 @@ void weir_blocks_free(weir_blocks *blocks)
         return;
     if (blocks->gpu)
         blocks->comm->gpu->ops->quiesce(blocks->comm);
-    weiri_comm_barrier(blocks->comm); /* if it fails the communicator is aborted */
-    object_release(blocks);
+    weir_status status = weiri_comm_barrier(blocks->comm);
+    if (status == WEIR_OK && blocks->net) {
+        weiri_blocks_net_settle(blocks);
+        weiri_comm_barrier(blocks->comm);
+    }
+    object_release(blocks); /* even if a barrier has failed: the communicator is then aborted */
 }

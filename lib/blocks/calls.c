@@ -4,6 +4,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "comm/gpu/gpu.h"
+#include "comm/internode/internode.h"
 #include <weir/device.h>
 
 #include <inttypes.h>
@@ -52,47 +53,33 @@ static weir_status resolve_list(blocks_call *call)
     return WEIR_OK;
 }
 
-/* Checks that a rank of this node has not freed its pool. */
-static weir_status check_pool(const blocks_call *call, int rank)
+/* Whether the process of a rank has ended, or the path to its node. */
+static int rank_is_dead(const weir_blocks *b, int rank)
 {
-    weir_comm *comm = call->blocks->comm;
-    const weiri_desc *desc = &call->blocks->peers[rank].desc;
-    const int place = weiri_comm_node_rank(comm, rank);
-    const uint64_t *generation =
-        &weiri_comm_node(comm)->peers[place].page->directory[desc->region].generation;
-    if (desc->generation && weir_load_acquire(generation) != desc->generation)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: rank %d has freed its pool; it must call weir_blocks_free before",
-                          call->function, rank);
-    return WEIR_OK;
+    if (!weiri_comm_maps(b->comm, rank))
+        return weiri_blocks_net_is_gone(b, rank);
+    return weiri_comm_is_dead(weiri_comm_node(b->comm), weiri_comm_node_rank(b->comm, rank));
 }
 
-/* Checks that the peer can be reached, and that its pool and this rank's still exist. */
+/* Checks that the peer can be reached, and that its pool and this rank's still exist; of ranks of
+ * other nodes, the peer itself checks its pool. */
 static weir_status check_peer(const blocks_call *call)
 {
     const weir_blocks *b = call->blocks;
-    const blocks_peer *peer = &b->peers[call->args.peer];
-    weir_comm *node = weiri_comm_node(b->comm);
-    const int place = weiri_comm_maps(b->comm, call->args.peer)
-                          ? weiri_comm_node_rank(b->comm, call->args.peer)
-                          : -1;
-    if (place < 0)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "%s: rank %d is on another node; blocks are copied within a node",
-                          call->function, call->args.peer);
-    if (weiri_comm_is_dead(node, place))
+    const int peer = call->args.peer, maps = weiri_comm_maps(b->comm, peer);
+    if (rank_is_dead(b, peer))
         return weiri_fail(WEIR_ERR_PEER, "%s: the process of rank %d has ended", call->function,
-                          call->args.peer);
-    weir_status status = check_pool(call, call->args.peer);
-    if (status == WEIR_OK)
-        status = check_pool(call, b->comm->rank);
-    if (status != WEIR_OK)
-        return status;
-    if (!peer->pool && peer->bytes && !node->reads_unregistered)
+                          peer);
+    if (maps && weiri_blocks_pool_is_freed(b, peer))
+        return weiri_blocks_fail_freed(call->function, peer);
+    if (weiri_blocks_pool_is_freed(b, b->comm->rank))
+        return weiri_blocks_fail_freed(call->function, b->comm->rank);
+    if (maps && !b->peers[peer].pool && b->peers[peer].bytes &&
+        !weiri_comm_node(b->comm)->reads_unregistered)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "%s: rank %d's pool is unregistered memory, which this system does not "
                           "let peers access; allocate it with weir_mem_alloc",
-                          call->function, call->args.peer);
+                          call->function, peer);
     return WEIR_OK;
 }
 
@@ -135,6 +122,8 @@ static weir_status blocks_run(const char *function, weir_blocks *blocks,
         return weiri_blocks_gpu.run(&call);
     if (status == WEIR_OK)
         status = weiri_blocks_check(&call, &bytes);
+    if (status == WEIR_OK && !weiri_comm_maps(blocks->comm, call.args.peer))
+        return weiri_blocks_net_run(&call);
     if (status == WEIR_OK && bytes)
         status = weiri_blocks_copy(&call, bytes);
     const uint64_t tag = call.args.tag_word ? *call.args.tag_word : call.args.tag;
@@ -193,12 +182,13 @@ static weir_status wait_fail(const weir_blocks *b, int status, int source, int s
                       source, tag, slot, timeout_ns / 1000000, seen);
 }
 
-/* Whether a source's process has ended. It may have stored its last tag before, so a wait polls
- * once more. */
-static int source_is_dead(const weir_blocks *b, int source)
+static int wait_step(const weir_blocks *b, int source, weir_waiter *waiter, const weir_guard *guard)
 {
-    return weiri_comm_maps(b->comm, source) &&
-           weiri_comm_is_dead(weiri_comm_node(b->comm), weiri_comm_node_rank(b->comm, source));
+    const int step = weir_waiter_step(waiter, guard);
+    if ((step == WEIR_ERR_TIMEOUT || waiter->polls % WEIRI_POLLS_PER_LIFE_CHECK == 0) &&
+        rank_is_dead(b, source))
+        return WEIR_ERR_PEER;
+    return step;
 }
 
 weir_status weir_blocks_wait(weir_blocks *blocks, int source, int slot, uint64_t tag,
@@ -210,18 +200,22 @@ weir_status weir_blocks_wait(weir_blocks *blocks, int source, int slot, uint64_t
                           "and source %d and slot %d must be in range",
                           source, slot);
     weir_status status = weiri_comm_admit(blocks->comm, "weir_blocks_wait");
+    const int is_remote = !weiri_comm_maps(blocks->comm, source);
     weir_guard guard = blocks->comm->guard;
     weir_waiter waiter = {0, 0};
+    int idle = 0;
     if (timeout_ms)
         guard.timeout_ns = (uint64_t)timeout_ms * 1000000;
+    if (is_remote)
+        weiri_internode_drive_begin(blocks->comm->internode);
     while (status == WEIR_OK && weir_blocks_tag(blocks, source, slot) < tag) {
-        int step = weir_waiter_step(&waiter, &guard);
-        if ((step == WEIR_ERR_TIMEOUT || waiter.polls % WEIRI_POLLS_PER_LIFE_CHECK == 0) &&
-            source_is_dead(blocks, source))
-            step = WEIR_ERR_PEER;
-        if (step && weir_blocks_tag(blocks, source, slot) < tag)
-            return wait_fail(blocks, step, source, slot, tag, guard.timeout_ns);
+        int step = is_remote ? weiri_blocks_net_step(blocks, source, &waiter, &idle, &guard)
+                             : wait_step(blocks, source, &waiter, &guard);
+        if (step && weir_blocks_tag(blocks, source, slot) < tag) /* the last before it died */
+            status = wait_fail(blocks, step, source, slot, tag, guard.timeout_ns);
     }
+    if (is_remote)
+        weiri_internode_drive_end(blocks->comm->internode);
     return status;
 }
 

@@ -39,6 +39,24 @@ static const char *block_name(const blocks_call *call, size_t e, uint64_t r, cha
     return text;
 }
 
+/* -------------------------------------------------------------------- pools */
+
+int weiri_blocks_pool_is_freed(const weir_blocks *b, int rank)
+{
+    const weiri_desc *desc = &b->peers[rank].desc;
+    const int place = weiri_comm_node_rank(b->comm, rank);
+    const uint64_t *generation =
+        &weiri_comm_node(b->comm)->peers[place].page->directory[desc->region].generation;
+    return desc->generation && weir_load_acquire(generation) != desc->generation;
+}
+
+weir_status weiri_blocks_fail_freed(const char *function, int rank)
+{
+    return weiri_fail(WEIR_ERR_INVALID,
+                      "%s: rank %d has freed its pool; it must call weir_blocks_free before",
+                      function, rank);
+}
+
 /* ------------------------------------------------------------------- bounds */
 
 weir_status weiri_blocks_fail_outside(const char *function, uint64_t e, int is_source, int rank,

@@ -11,6 +11,7 @@
 #include "compute/copy.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sys/uio.h>
 
 /* ------------------------------------------------------------- mapped pools */
@@ -23,14 +24,14 @@ static void copy_one(char *to, const char *from, size_t bytes, int streams)
         weiri_copy(to, from, bytes);
 }
 
-static void copy_mapped(const blocks_call *call, char *to, const char *from, int streams)
+void weiri_blocks_copy_list(const blocks_list *list, char *to, const char *from, int streams)
 {
-    for (uint64_t r = 0; r < call->list.repetitions; r++) {
-        const blocks_entry shift = blocks_shift(&call->list, r);
-        for (size_t e = 0; e < call->list.count; e++) {
-            const blocks_entry entry = blocks_entry_at(&call->list, e);
-            if (e + 1 < call->list.count)
-                weiri_prefetch(from + blocks_entry_at(&call->list, e + 1).source + shift.source,
+    for (uint64_t r = 0; r < list->repetitions; r++) {
+        const blocks_entry shift = blocks_shift(list, r);
+        for (size_t e = 0; e < list->count; e++) {
+            const blocks_entry entry = blocks_entry_at(list, e);
+            if (e + 1 < list->count)
+                weiri_prefetch(from + blocks_entry_at(list, e + 1).source + shift.source,
                                WEIRI_PREFETCH_BYTES);
             copy_one(to + entry.destination + shift.destination, from + entry.source + shift.source,
                      (size_t)entry.bytes, streams);
@@ -42,38 +43,13 @@ static void copy_mapped(const blocks_call *call, char *to, const char *from, int
 
 enum { VECTORS = 256, VECTORS_MOST_BYTES = 1 << 26 }; /* of one system call */
 
-/* The next byte to copy. */
-typedef struct copy_cursor {
-    uint64_t repetition;
-    size_t entry;
-    uint64_t done; /* bytes of this block */
-} copy_cursor;
-
 typedef struct copy_vectors {
     struct iovec source[VECTORS], destination[VECTORS];
     int count;
 } copy_vectors;
 
-/* Moves the cursor on by bytes, and past empty blocks. */
-static void cursor_advance(const blocks_call *call, copy_cursor *at, uint64_t bytes)
-{
-    while (at->repetition < call->list.repetitions) {
-        const uint64_t left = blocks_entry_at(&call->list, at->entry).bytes - at->done;
-        if (bytes < left) {
-            at->done += bytes;
-            return;
-        }
-        bytes -= left;
-        at->done = 0;
-        if (++at->entry == call->list.count) {
-            at->entry = 0;
-            at->repetition++;
-        }
-    }
-}
-
 /* Fills in the blocks from the cursor on, with addresses in their owners' processes. */
-static void vectors_fill(const blocks_call *call, copy_cursor at, copy_vectors *v)
+static void vectors_fill(const blocks_call *call, blocks_cursor at, copy_vectors *v)
 {
     const uint64_t source = call->blocks->peers[call->source].address;
     const uint64_t destination = call->blocks->peers[call->destination].address;
@@ -89,22 +65,24 @@ static void vectors_fill(const blocks_call *call, copy_cursor at, copy_vectors *
             (void *)(uintptr_t)(destination + entry.destination + shift.destination + at.done),
             (size_t)bytes};
         room -= bytes;
-        cursor_advance(call, &at, bytes);
+        blocks_advance(&call->list, &at, bytes);
     }
 }
 
-static weir_status copy_fail(const blocks_call *call, const copy_cursor *at, int error)
+static weir_status copy_fail(const blocks_call *call, const blocks_cursor *at, int error)
 {
     if (error == ESRCH)
-        return weiri_fail(WEIR_ERR_PEER, "%s: entry %zu: the process of rank %d has ended",
+        return weiri_fail(WEIR_ERR_PEER, "%s: entry %" PRIu64 ": the process of rank %d has ended",
                           call->function, at->entry, call->args.peer);
     if (error == EFAULT)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: entry %zu: the source in rank %d's pool or the destination in rank "
+                          "%s: entry %" PRIu64
+                          ": the source in rank %d's pool or the destination in rank "
                           "%d's is not mapped there any more; free pools after weir_blocks_free",
                           call->function, at->entry, call->source, call->destination);
-    return weiri_fail_errno(WEIR_ERR_SYSTEM, error, "%s: entry %zu: rank %d cannot access rank %d",
-                            call->function, at->entry, call->blocks->comm->rank, call->args.peer);
+    return weiri_fail_errno(WEIR_ERR_SYSTEM, error,
+                            "%s: entry %" PRIu64 ": rank %d cannot access rank %d", call->function,
+                            at->entry, call->blocks->comm->rank, call->args.peer);
 }
 
 static weir_status copy_by_kernel(const blocks_call *call)
@@ -113,9 +91,9 @@ static weir_status copy_by_kernel(const blocks_call *call)
     const int pid =
         weiri_comm_node(call->blocks->comm)->peers[weiri_comm_node_rank(comm, call->args.peer)].pid;
     const int is_put = call->source == comm->rank;
-    copy_cursor at = {0, 0, 0};
+    blocks_cursor at = {0, 0, 0};
     copy_vectors v;
-    cursor_advance(call, &at, 0);
+    blocks_advance(&call->list, &at, 0);
     while (at.repetition < call->list.repetitions) {
         vectors_fill(call, at, &v);
         const unsigned long count = (unsigned long)v.count;
@@ -125,7 +103,7 @@ static weir_status copy_by_kernel(const blocks_call *call)
         if (copied == 0 || (copied < 0 && errno != EINTR))
             return copy_fail(call, &at, copied ? errno : EFAULT);
         if (copied > 0)
-            cursor_advance(call, &at, (uint64_t)copied);
+            blocks_advance(&call->list, &at, (uint64_t)copied);
     }
     return WEIR_OK;
 }
@@ -135,7 +113,7 @@ weir_status weiri_blocks_copy(const blocks_call *call, uint64_t bytes)
     const blocks_peer *peers = call->blocks->peers;
     if (!peers[call->args.peer].pool)
         return copy_by_kernel(call);
-    copy_mapped(call, peers[call->destination].pool, peers[call->source].pool,
-                2 * bytes >= weiri_streaming_threshold_bytes());
+    weiri_blocks_copy_list(&call->list, peers[call->destination].pool, peers[call->source].pool,
+                           2 * bytes >= weiri_streaming_threshold_bytes());
     return WEIR_OK;
 }

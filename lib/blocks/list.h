@@ -41,6 +41,30 @@ WEIR_FN blocks_entry blocks_shift(const blocks_list *list, uint64_t r)
     return shift;
 }
 
+/* The next byte of a list. */
+typedef struct blocks_cursor {
+    uint64_t repetition, entry, done; /* done: bytes of this block */
+} blocks_cursor;
+
+/* Moves the cursor on by bytes, and past empty blocks. */
+WEIR_FN void blocks_advance(const blocks_list *list, blocks_cursor *at, uint64_t bytes)
+{
+    while (at->repetition < list->repetitions) {
+        const uint64_t left =
+            at->entry < list->count ? blocks_entry_at(list, at->entry).bytes - at->done : 0;
+        if (bytes < left) {
+            at->done += bytes;
+            return;
+        }
+        bytes -= left;
+        at->done = 0;
+        if (++at->entry >= list->count) {
+            at->entry = 0;
+            at->repetition++;
+        }
+    }
+}
+
 /* Whether bytes at an offset, or at up to `reach` further on, exceed a pool. */
 WEIR_FN int blocks_is_outside(uint64_t offset, uint64_t bytes, uint64_t reach, uint64_t pool)
 {

@@ -30,9 +30,12 @@
  * nothing. Where peer is the calling rank, a destination that overlaps a source has undefined
  * contents. A failed call stores no tag, and does not abort the communicator.
  *
- * Places. Ranks of one node. On the host backend, pools of weir_mem_alloc are copied directly.
- * Pools of other memory (weir_mem_register) are copied by the kernel, where the system permits
- * process_vm_readv between the ranks.
+ * Host memory. On the host backend, pools of weir_mem_alloc on one node are copied directly. Pools
+ * of other memory (weir_mem_register) are copied by the kernel, where the system permits
+ * process_vm_readv between the ranks. Between nodes the blocks of a call are gathered into messages
+ * and scattered by the peer, in any call of the peer that waits for the network, or by a thread of
+ * the object. A call whose messages the peer does not accept within the communicator's timeout
+ * aborts the communicator.
  *
  * GPUs of one node. Pools, lists and tags are GPU memory. A call enqueues one kernel on its stream
  * and returns; its cost on the host does not depend on the list, which the kernel reads and checks,
@@ -73,7 +76,8 @@ typedef struct weir_blocks_config {
 /* Creates the object for the ranks of comm. Collective; all ranks get the same status. pool is
  * memory that this rank has allocated or registered; its size may differ between ranks. config may
  * be NULL for the defaults. Release with weir_blocks_free before pool and comm. WEIR_ERR_MISMATCH
- * if slots differ between ranks; WEIR_ERR_UNSUPPORTED for GPUs of several nodes. */
+ * if slots differ between ranks; WEIR_ERR_UNSUPPORTED for GPUs of several nodes. Between nodes it
+ * registers memory for messages, 4 MiB for each rank of another node, and starts a thread. */
 WEIR_API weir_status weir_blocks_create(weir_comm *comm, weir_mem *pool,
                                         const weir_blocks_config *config, weir_blocks **blocks);
 /* Releases the object. Collective; waits until every rank has called it, after which no peer uses
@@ -90,7 +94,7 @@ typedef struct weir_blocks_dim {
  * caller's. */
 typedef struct weir_blocks_args {
     size_t size;                 /* sizeof(weir_blocks_args), set by the macro */
-    int peer;                    /* a rank of this node, which may be the calling one */
+    int peer;                    /* a rank, which may be the calling one */
     int slot;                    /* 0 to slots - 1; used if tag is not 0 */
     uint64_t tag;                /* 0: none */
     const uint64_t *list;        /* count entries of 2 or 3 words; see "Lists" above */
@@ -113,8 +117,9 @@ typedef struct weir_blocks_args {
  * in place. WEIR_ERR_INVALID is also the error if a pool's memory has been freed, or is not mapped
  * over its whole length: only then may blocks before the entry that the error line names have been
  * copied. WEIR_ERR_PEER if
- * the peer's process has ended; WEIR_ERR_UNSUPPORTED if the peer is on another node, or its pool is
- * unregistered memory that the system does not let this rank access. */
+ * the peer's process has ended; WEIR_ERR_UNSUPPORTED if its pool is unregistered memory on this
+ * node that the system does not let this rank access; WEIR_ERR_TIMEOUT and WEIR_ERR_ABORTED between
+ * nodes. */
 WEIR_API weir_status weir_blocks_put(weir_blocks *blocks, const weir_blocks_args *args);
 WEIR_API weir_status weir_blocks_get(weir_blocks *blocks, const weir_blocks_args *args);
 

@@ -3,7 +3,9 @@
  * copies byte by byte, in mapped and in unregistered memory; that tags arrive after the data; and
  * that wrong lists, freed pools and dead peers are reported by entry while nothing is written.
  */
-#include "verify/tests/support/comm_ranks.h"
+#include "verify/tests/support/internode_ranks.h"
+
+#include "comm/internode/internode.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -517,8 +519,121 @@ static void arguments(weir_comm *comm, int *failures)
     pair_close(&p);
 }
 
+/* ------------------------------------------------------------ several nodes */
+
+/* The calls of a node, between emulated nodes. */
+#define BETWEEN_NODES(body)                                                                        \
+    static void nodes_##body(weir_comm *comm, const layout *where, int *failures)                  \
+    {                                                                                              \
+        (void)where;                                                                               \
+        body(comm, failures);                                                                      \
+    }
+BETWEEN_NODES(puts_mapped)
+BETWEEN_NODES(gets_mapped)
+BETWEEN_NODES(puts_unregistered)
+BETWEEN_NODES(gets_unregistered)
+BETWEEN_NODES(strides_mapped)
+BETWEEN_NODES(tags_after_data)
+BETWEEN_NODES(waits_end)
+BETWEEN_NODES(bad_lists)
+BETWEEN_NODES(many_entries)
+BETWEEN_NODES(long_block)
+BETWEEN_NODES(freed_registered)
+
+/* The peer makes no call of the library: a thread of its process does what is needed. */
+static void sleeping_peer(weir_comm *comm, const layout *where, int *failures)
+{
+    const uint64_t list[] = {0, 64};
+    weir_blocks_args a = WEIR_BLOCKS_ARGS_INIT;
+    pair p;
+    (void)where;
+    if (!pair_open(&p, comm, failures, 1))
+        return;
+    a.list = list, a.count = 1, a.block_bytes = POOL - 64, a.peer = 1, a.tag = 4;
+    EXPECT_OK(failures, weir_comm_barrier(comm));
+    if (p.rank == 0) {
+        EXPECT_OK(failures, weir_blocks_put(p.blocks, &a));
+        EXPECT_OK(failures, weir_blocks_get(p.blocks, &a));
+        for (size_t i = 0; i < POOL && !*failures; i++)
+            EXPECT(failures, p.pool[i] == byte_at(i >= 64 && i < 128, i < 128 ? i % 64 : i - 128));
+    } else {
+        usleep(400000);
+        EXPECT(failures, weir_blocks_tag(p.blocks, 0, 0) == 4);
+        EXPECT(failures, p.pool[63] == byte_at(1, 63) && p.pool[64] == byte_at(0, 0));
+    }
+    EXPECT_OK(failures, weir_comm_barrier(comm));
+    pair_close(&p);
+}
+
+/* Threads wait for tags of both directions while large transfers cross. */
+static void crossing_transfers(weir_comm *comm, const layout *where, int *failures)
+{
+    enum { TIMES = 30, BLOCK = 4096, HALF = POOL / 2 / BLOCK };
+    uint64_t list[2 * HALF];
+    weir_blocks_args a = WEIR_BLOCKS_ARGS_INIT;
+    pair p;
+    (void)where;
+    if (!pair_open(&p, comm, failures, 1))
+        return;
+    for (uint64_t e = 0; e < HALF; e++) {
+        list[2 * e] = e * BLOCK;
+        list[2 * e + 1] = POOL / 2 + (HALF - 1 - e) * BLOCK;
+    }
+    a.list = list, a.count = HALF, a.block_bytes = BLOCK, a.peer = p.peer;
+    EXPECT_OK(failures, weir_comm_barrier(comm));
+    for (a.tag = 1; a.tag <= TIMES && !*failures; a.tag++) {
+        EXPECT_OK(failures, (a.tag + (uint64_t)p.rank) % 2 ? weir_blocks_put(p.blocks, &a)
+                                                           : weir_blocks_get(p.blocks, &a));
+        EXPECT_OK(failures, weir_blocks_wait(p.blocks, p.peer, 0, a.tag, 0));
+    }
+    EXPECT_OK(failures, weir_comm_barrier(comm));
+    for (size_t i = 0; i < POOL / 2 && !*failures; i++)
+        EXPECT(failures,
+               p.pool[POOL / 2 + i] == byte_at(p.peer, (HALF - 1 - i / BLOCK) * BLOCK + i % BLOCK));
+    pair_close(&p);
+}
+
+/* A rank of another node dies while a put waits for it, or stops. */
+static int peer_of_other_node_ends(weir_boot *boot, void *argument)
+{
+    const int *signal_of = argument;
+    const layout where = {.nodes = "ab", .nnodes = 2, .transport = "tcp"};
+    const uint64_t list[] = {0, 0};
+    weir_blocks_args a = WEIR_BLOCKS_ARGS_INIT;
+    int failures = 0;
+    pair p;
+    setenv("WEIR_TIMEOUT_MS", "1500", 1);
+    weir_comm *comm = open_internode(boot, &where);
+    if (!comm || !pair_open(&p, comm, &failures, 1))
+        return NO_COMM;
+    a.list = list, a.count = 1, a.block_bytes = POOL, a.peer = 1, a.tag = 3;
+    if (p.rank == 1) {
+        while (!weir_blocks_tag(p.blocks, 0, 0))
+            usleep(1000);
+        kill(getpid(), *signal_of);
+        return 0;
+    }
+    const pid_t peer = (pid_t)comm->internode->pids[1];
+    EXPECT_OK(&failures, weir_blocks_put(p.blocks, &a));
+    usleep(300000);
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < 1000 && status == WEIR_OK; i++)
+        status = weir_blocks_put(p.blocks, &a);
+    EXPECT(&failures, status == (*signal_of == SIGKILL ? WEIR_ERR_PEER : WEIR_ERR_TIMEOUT));
+    if (*signal_of == SIGSTOP)
+        EXPECT(&failures, boot_last_error_has("rank 1 has accepted nothing for 1500 ms"));
+    kill(peer, SIGKILL);
+    return failures;
+}
+
+static void test_peer_of_other_node_ends(void **state)
+{
+    run_ranks_killed(2, 1, peer_of_other_node_ends, *state);
+}
+
 int main(void)
 {
+    static int killed = SIGKILL, stopped = SIGSTOP;
     static int registered = 1, unregistered = 0;
     const struct CMUnitTest tests[] = {
         COMM_TEST("a rank copies within its pool", 2, copies_within),
@@ -538,6 +653,26 @@ int main(void)
         AT("a dead peer", test_peer_dies, &registered),
         AT("a dead peer, unregistered", test_peer_dies, &unregistered),
         COMM_TEST("invalid arguments", 2, arguments),
+        LAYOUT_TEST("2 nodes put", nodes_puts_mapped, "ab", 2, "tcp"),
+        LAYOUT_TEST("3 ranks of 2 nodes put", nodes_puts_mapped, "aba", 2, "tcp"),
+        LAYOUT_TEST("2 nodes get", nodes_gets_mapped, "ab", 2, "tcp"),
+        LAYOUT_TEST("4 ranks of 3 nodes get", nodes_gets_mapped, "abca", 3, "tcp"),
+        LAYOUT_TEST("2 nodes put, unregistered", nodes_puts_unregistered, "ab", 2, "tcp"),
+        LAYOUT_TEST("2 nodes get, unregistered", nodes_gets_unregistered, "ab", 2, "tcp"),
+        LAYOUT_TEST("dimensions repeat a list, 2 nodes", nodes_strides_mapped, "ab", 2, "tcp"),
+        LAYOUT_TEST("a tag arrives after its data, 2 nodes", nodes_tags_after_data, "ab", 2, "tcp"),
+        LAYOUT_TEST("waits end at their deadline, 2 nodes", nodes_waits_end, "ab", 2, "tcp"),
+        LAYOUT_TEST("wrong lists are rejected by entry, 2 nodes", nodes_bad_lists, "ab", 2, "tcp"),
+        LAYOUT_TEST("10 million entries, 2 nodes", nodes_many_entries, "ab", 2, "tcp"),
+        LAYOUT_TEST("a long block, 2 nodes", nodes_long_block, "ab", 2, "tcp"),
+        LAYOUT_TEST("a pool freed early, 2 nodes", nodes_freed_registered, "ab", 2, "tcp"),
+        LAYOUT_TEST("a peer that sleeps", sleeping_peer, "ab", 2, "tcp"),
+        LAYOUT_TEST("a peer that sleeps, first use", sleeping_peer, "ab", 2, "tcp", 0, 1),
+        LAYOUT_TEST("transfers that cross", crossing_transfers, "ab", 2, "tcp"),
+        LAYOUT_TEST("2 nodes put, another network", nodes_puts_mapped, "ab", 2),
+        LAYOUT_TEST("2 nodes get, another network", nodes_gets_mapped, "ab", 2),
+        AT("a dead peer of another node", test_peer_of_other_node_ends, &killed),
+        AT("a stopped peer of another node", test_peer_of_other_node_ends, &stopped),
     };
     return RUN_TESTS("blocks", tests);
 }
