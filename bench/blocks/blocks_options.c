@@ -19,8 +19,10 @@ static const blocks_engine engines[] = {
 enum { ENGINES = sizeof engines / sizeof *engines };
 #define ENGINE_NAMES "vllm|vllm-flashinfer|vllm-mla|sglang|sglang-mla"
 
-static const char *const peer_names[BLOCKS_KINDS] = {
-    [BLOCKS_MEMCPY] = "memcpy", [BLOCKS_READV] = "readv", [BLOCKS_MPI] = "mpi"};
+static const char *const peer_names[BLOCKS_KINDS] = {[BLOCKS_MEMCPY] = "memcpy",
+                                                     [BLOCKS_READV] = "readv",
+                                                     [BLOCKS_MPI] = "mpi",
+                                                     [BLOCKS_SOCKET] = "socket"};
 
 const char *blocks_fault_name(int fault)
 {
@@ -86,7 +88,7 @@ static int peer_read(const weiri_option *option, const char *text, void *setting
             o->common.npeers = o->has_peer[BLOCKS_MPI]; /* MPI may be named twice */
             return 0;
         }
-    return weiri_expect(expected, "memcpy, readv or mpi");
+    return weiri_expect(expected, "memcpy, readv, mpi or socket");
 }
 
 static void peer_write(const weiri_option *option, const void *settings, FILE *to)
@@ -153,9 +155,10 @@ static const weiri_option rows[] = {
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .help = "registered: memory of the library, which peers map; unregistered: malloc'd memory "
              "(default: registered; aliases: weir, plain)"},
-    {0, "peer", "memcpy|readv|mpi", &type_peer, 0, .flags = SAME,
-     .help = "also measure memcpy of each block within a rank, process_vm_readv, or MPI's derived "
-             "types; may be given several times"},
+    {0, "peer", "memcpy|readv|mpi|socket", &type_peer, 0, .flags = SAME,
+     .help = "also measure memcpy of each block within a rank, process_vm_readv, MPI's derived "
+             "types, or a socket over loopback that moves as many bytes but no pages; may be given "
+             "several times"},
     {'n', "iters", "N", &weiri_option_int, AT(common.iterations), 0, INT_MAX, "0",
      .flags = SAME | EXPLAINED,
      .help = "timed iterations (default: 0, as many as fit a time budget, from 10 to 400)"},
@@ -213,8 +216,8 @@ weir_status blocks_options_parse(int argc, char **argv, blocks_options *o, char 
 void blocks_options_help(FILE *to)
 {
     fprintf(to, "usage: [mpirun -np RANKS] bench_blocks [options]\n\n"
-                "Measures and verifies transfers of the pages of KV caches, in host memory of one\n"
-                "node. Its ranks are started by a launcher (mpirun, srun, torchrun, PMIx) or by\n"
+                "Measures and verifies transfers of the pages of KV caches, in host memory.\n"
+                "Its ranks are started by a launcher (mpirun, srun, torchrun, PMIx) or by\n"
                 "the program itself (-g).\n\n");
     weiri_options_print(&blocks_options_table, to);
     fprintf(to, "\nExit codes: 0 all passed, 1 wrong data, 2 usage, 3 system or environment, 4 a\n"

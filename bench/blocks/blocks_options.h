@@ -29,6 +29,7 @@ typedef enum blocks_kind {
     BLOCKS_MEMCPY,
     BLOCKS_READV,
     BLOCKS_MPI,
+    BLOCKS_SOCKET, /* a floor: moves bytes, no pages */
     BLOCKS_KINDS
 } blocks_kind;
 

@@ -12,8 +12,8 @@
 
 const char *blocks_kind_name(blocks_kind kind)
 {
-    static const char *const names[BLOCKS_KINDS] = {"weir put", "weir get", "memcpy", "readv",
-                                                    "mpi"};
+    static const char *const names[BLOCKS_KINDS] = {"weir put", "weir get", "memcpy",
+                                                    "readv",    "mpi",      "socket"};
     return names[kind];
 }
 
@@ -257,6 +257,8 @@ weir_status blocks_transfer(blocks_trial *t, blocks_kind kind, int injects)
     }
     if (kind == BLOCKS_MPI)
         return run_mpi(t);
+    if (kind == BLOCKS_SOCKET)
+        return blocks_socket_run(t);
     for (int i = 0; i < t->nreceives && status == WEIR_OK; i++)
         if (kind == BLOCKS_READV)
             status = run_readv(t, &t->receives[i]);

@@ -121,8 +121,10 @@ static weir_status add_route(blocks_trial *t, blocks_route *route, int from, int
     const uint64_t seed = t->options->common.seed * 1000003 + (uint64_t)to;
     int *sources = malloc((size_t)t->pages * sizeof *sources);
     int *places = malloc(2 * (size_t)t->pages * sizeof *places);
-    *route = (blocks_route){
-        .from = from, .to = to, .list = malloc(((size_t)t->pages + 1) * 2 * sizeof(uint64_t))};
+    *route = (blocks_route){.from = from,
+                            .to = to,
+                            .fd = -1,
+                            .list = malloc(((size_t)t->pages + 1) * 2 * sizeof(uint64_t))};
     const int is_made = sources && places && route->list;
     for (int i = 0; is_made && i < t->pages; i++) {
         if (!i) {
@@ -222,6 +224,8 @@ weir_status blocks_trial_open(blocks_trial *t, bench_job *job, const blocks_opti
             bench_job_agree(job, weir_blocks_create(job->comm, t->mem, NULL, &t->blocks), "blocks");
     if (status == WEIR_OK)
         status = share_processes(t);
+    if (status == WEIR_OK && o->has_peer[BLOCKS_SOCKET])
+        status = blocks_socket_open(t);
     if (status == WEIR_OK && o->has_peer[BLOCKS_MPI])
         status = bench_job_agree(job, blocks_mpi_open(t), "mpi");
     return status;
@@ -231,6 +235,7 @@ void blocks_trial_close(blocks_trial *t)
 {
     if (t->job && t->options->has_peer[BLOCKS_MPI])
         blocks_mpi_close(t);
+    blocks_socket_close(t);
     weir_blocks_free(t->blocks);
     weir_mem_free(t->mem);
     free(t->malloced);

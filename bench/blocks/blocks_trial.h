@@ -14,7 +14,10 @@
 #include "bench/job/job.h"
 #include <weir/blocks.h>
 
-enum { BLOCKS_MESSAGE_BYTES = 256 };
+enum {
+    BLOCKS_MESSAGE_BYTES = 256,
+    BLOCKS_PEERS_MOST = 64, /* that a rank has with --peer socket */
+};
 
 /* The pages that one rank sends to another: a list of weir/blocks.h, in offsets of page 0. */
 typedef struct blocks_route {
@@ -22,6 +25,8 @@ typedef struct blocks_route {
     size_t count;
     uint64_t *list; /* room for one entry more; owned */
     int64_t type;   /* MPI's, on this rank's side */
+    int fd;         /* of the socket's floor; -1: none */
+    size_t left;    /* bytes that are still to pass through it */
 } blocks_route;
 
 /* Where the data of a page come from. */
@@ -46,7 +51,7 @@ typedef struct blocks_trial {
     int nsends, nreceives;
     blocks_origin *origins; /* of this rank's pages */
     weir_mem *mem;
-    char *cache, *malloced;
+    char *cache, *malloced, *stream;
     weir_blocks *blocks;
     blocks_process *processes;    /* of all ranks */
     uint64_t tag, received_bytes; /* by this rank in an iteration */
@@ -68,6 +73,10 @@ uint64_t blocks_trial_check(const blocks_trial *t, int is_local, char *message);
 
 /* Moves all pages once: this rank's part. injects: the fault of the options is planted. */
 weir_status blocks_transfer(blocks_trial *t, blocks_kind kind, int injects);
+/* Connects the routes by sockets, collective, agreed; and moves as many bytes through them. */
+weir_status blocks_socket_open(blocks_trial *t);
+void blocks_socket_close(blocks_trial *t);
+weir_status blocks_socket_run(blocks_trial *t);
 /* Makes and frees MPI's types of all routes. */
 weir_status blocks_mpi_open(blocks_trial *t);
 void blocks_mpi_close(blocks_trial *t);

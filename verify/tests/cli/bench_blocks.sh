@@ -53,6 +53,21 @@ check "an odd head is refused" refuses "use a multiple of 4" -g 2 --head-size 6
 if command -v "${MPIRUN:-mpirun}" >/dev/null && ci/mpirun -np 2 true >/dev/null 2>&1; then
     check "MPI's derived types next to weir" ends_with 0 ci/mpirun -np 2 ./bench_blocks "${small[@]}" --pages 3 --peer mpi --csv "$csv"
     check "both are checked" eval '[ "$(row weir-put verify),$(row mpi-mpi verify)" = pass,pass ]'
+    nodes() { # RANKS-OF-A RANKS-OF-B CODE ARGUMENT...: on two nodes, over tcp
+        local a=$1 b=$2 code=$3
+        shift 3
+        ends_with "$code" ci/mpirun -np "$a" env WEIR_HOSTID=a WEIR_TRANSPORT=tcp ./bench_blocks "${small[@]}" --csv "$csv" "$@" : \
+            -np "$b" env WEIR_HOSTID=b WEIR_TRANSPORT=tcp ./bench_blocks "${small[@]}" --csv "$csv" "$@"
+    }
+    check "two nodes, with MPI and the socket's floor" nodes 1 1 0 --pages 3,64 --peer mpi --peer socket
+    check "weir's rows are checked, the floor's is not" [ "$(row weir-put verify | sort -u),$(row weir-get verify | sort -u),$(row socket-socket verify | sort -u)" = pass,pass,off ]
+    check "2 prefill ranks to 2 of both nodes, both ways" nodes 3 1 0 --pages 5 --prefill 2 --direction both --buffers unregistered
+    for fault in "lost-block:has not arrived$" "swapped-pair:holds page [0-9]+ of rank 0$" "extra-page:is in no list, but holds page 0 of rank 0$"; do
+        check "${fault%%:*} between nodes: found in put and get" eval \
+            'nodes 1 1 1 --pages 8 --inject "${fault%%:*}" && errs "rank 1: 8 pages: weir put: page .* ${fault#*:}" && errs "rank 1: 8 pages: weir get: page .* ${fault#*:}"'
+    done
+    check "early-tag between nodes: found" eval 'nodes 1 1 1 --pages 8 --inject early-tag && errs "weir put: page .* has not arrived yet: it came after its tag"'
+    check "readv is refused between nodes" eval 'nodes 1 1 2 --pages 8 --peer readv && errs "reads no memory of other nodes"'
 else
     skip "MPI's derived types next to weir" "no mpirun; apt-get install libopenmpi-dev openmpi-bin"
 fi
