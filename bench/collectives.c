@@ -88,10 +88,10 @@ static void collectives_check(bench_run *run, char *problem)
 static weir_status announce_slow(bench_job *job)
 {
     weir_status status = WEIR_OK;
-    if (options.batched)
+    if (options.batched && options.graph)
         status = bench_job_note(job, WEIR_ERR_INVALID,
-                                "--inject slow: needs --mode latency on GPUs, where batches are "
-                                "timed by events");
+                                "--inject slow: graphs are captured before it is known how long "
+                                "operations take; leave -G out");
     else if (options.inject_slow_rank)
         bench_warning_add(job, "inject",
                           "--inject slow-rank:%d:%d: operations of weir were made slower on rank "

@@ -98,6 +98,11 @@ weir_status bench_candidate_algo_open(bench_job *job, weir_algo *algo, const cha
 /* MPI's own collective. Collective. */
 weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate);
 
+/* Copies into the receivers' memory, for sendrecv (--peer copies). Collective; agreed; a failure is
+ * reported on standard error. */
+weir_status bench_candidate_copies_open(bench_job *job, const bench_buffers *buffers,
+                                        bench_candidate **candidate);
+
 /* A peer in a file (weir/peer.h), which refuses every call with the reason if it cannot be used.
  * Collective; agreed. */
 weir_status bench_candidate_file_open(bench_job *job, const bench_buffers *buffers,

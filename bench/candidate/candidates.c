@@ -163,6 +163,9 @@ static weir_status add_peer(bench_job *job, const bench_options *options,
         break;
     case BENCH_PEER_VENDOR:
         return add_vendor(job, options, collective, peer, buffers, candidates);
+    case BENCH_PEER_COPIES:
+        status = bench_candidate_copies_open(job, buffers, made);
+        break;
     case BENCH_PEER_FILE:
         status = bench_candidate_file_open(job, buffers, peer, made);
         break;

@@ -1,6 +1,7 @@
 /* Competing calls: see rivals.h. */
 #include "bench/candidate/rivals.h"
 
+#include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
 #include "bench/options/faults.h"
 #include "bench/sizes/shape.h"
@@ -19,6 +20,9 @@ typedef struct rival {
     bench_job *job;
     const bench_with *with;
     weir_comm *comm;
+    bench_gpu *gpu; /* with a stream of its own; NULL on the host */
+    bench_note note;
+    void *mirror; /* GPU: a place on the host for one buffer */
     weir_mem *in, *out;
     weir_call call;
     weirv_case data;
@@ -39,9 +43,22 @@ struct bench_rivals {
 
 /* ---------------------------------------------------------------------- the thread */
 
+/* One call, complete on return. A failure ends the process. */
+static void rival_call(rival *r)
+{
+    weir_status status = weir_run(r->comm, &r->call);
+    if (status == WEIR_OK && r->gpu)
+        status = bench_gpu_sync(r->gpu);
+    if (status != WEIR_OK)
+        bench_watch_give_up(&r->job->watch, r->comm,
+                            *r->note.text ? r->note.text : weir_last_error());
+}
+
 static void *rival_run(void *opaque)
 {
     rival *r = opaque;
+    if (r->gpu && bench_gpu_enter(r->gpu) != WEIR_OK)
+        bench_watch_give_up(&r->job->watch, r->comm, r->note.text);
     pthread_mutex_lock(&r->mutex);
     while (!r->ends) {
         if (r->begun >= r->limit) {
@@ -52,8 +69,7 @@ static void *rival_run(void *opaque)
         pthread_mutex_unlock(&r->mutex);
         weir_comm_note(r->comm, r->with->text, (uint64_t)number);
         const double began_us = weiri_clock_us();
-        if (weir_run(r->comm, &r->call) != WEIR_OK)
-            bench_watch_give_up(&r->job->watch, r->comm, weir_last_error());
+        rival_call(r);
         const double took_us = weiri_clock_us() - began_us;
         pthread_mutex_lock(&r->mutex);
         if (r->count < KEPT)
@@ -118,9 +134,61 @@ static void rival_describe(rival *r, const bench_options *options, int index)
     r->call.out_bytes = shape.recv_elements * sizeof(float);
 }
 
-static void rival_poison(rival *r)
+/* A failure of the GPU is for the next agreement of the ranks. */
+static weir_status rival_keep_failure(const rival *r, weir_status status)
 {
-    weirv_poison(weir_mem_pointer(r->out), r->call.out_bytes);
+    return status == WEIR_OK ? status : bench_job_note(r->job, status, "%s", r->note.text);
+}
+
+/* A buffer as the host sees it. rival_push copies it to the GPU; rival_pull from there, and returns
+ * it. */
+static void *rival_place(const rival *r, const weir_mem *mem)
+{
+    return r->gpu ? r->mirror : weir_mem_pointer(mem);
+}
+
+static weir_status rival_push(const rival *r, const weir_mem *mem, size_t bytes)
+{
+    return r->gpu ? rival_keep_failure(
+                        r, bench_gpu_push(r->gpu, weir_mem_pointer(mem), r->mirror, bytes))
+                  : WEIR_OK;
+}
+
+static void *rival_pull(const rival *r, const weir_mem *mem, size_t bytes, weir_status *status)
+{
+    if (r->gpu && *status == WEIR_OK)
+        *status =
+            rival_keep_failure(r, bench_gpu_pull(r->gpu, r->mirror, weir_mem_pointer(mem), bytes));
+    return rival_place(r, mem);
+}
+
+static weir_status rival_poison(const rival *r)
+{
+    weirv_poison(rival_place(r, r->out), r->call.out_bytes);
+    return rival_push(r, r->out, r->call.out_bytes);
+}
+
+/* Buffers, and on a GPU a stream. Local. */
+static weir_status rival_allocate(rival *r)
+{
+    weir_status status = WEIR_OK;
+    const size_t more = r->call.in_bytes > r->call.out_bytes ? r->call.in_bytes : r->call.out_bytes;
+    if (bench_gpu_serves(r->comm))
+        status = bench_gpu_open(r->comm, &r->note, &r->gpu);
+    if (status == WEIR_OK && r->gpu)
+        status = bench_gpu_mirror_alloc(r->gpu, more, &r->mirror);
+    if (status != WEIR_OK)
+        return rival_keep_failure(r, status);
+    status = weir_mem_alloc(r->comm, r->call.in_bytes, &r->in);
+    if (status == WEIR_OK)
+        status = weir_mem_alloc(r->comm, r->call.out_bytes, &r->out);
+    if (status != WEIR_OK)
+        return status;
+    r->call.in = weir_mem_pointer(r->in);
+    r->call.out = weir_mem_pointer(r->out);
+    r->call.stream = bench_gpu_stream(r->gpu);
+    weirv_fill_input(&r->data, rival_place(r, r->in));
+    return rival_push(r, r->in, r->call.in_bytes);
 }
 
 /* Collective over all ranks. */
@@ -129,7 +197,8 @@ static weir_status rival_open(rival *r, const bench_options *options, int index)
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
     bench_job *job = r->job;
     config.timeout_ms = job->timeout_ms;
-    config.backend = WEIR_BACKEND_HOST;
+    config.backend = weir_comm_backend(job->all);
+    config.device = weir_comm_device(job->all);
     weir_status status = weir_comm_split(job->all, bench_split_color(&r->with->split, job->rank),
                                          job->rank, &config, &r->comm);
     if (status != WEIR_OK)
@@ -140,14 +209,9 @@ static weir_status rival_open(rival *r, const bench_options *options, int index)
                               "--with %s: %zu bytes have no element among %d ranks; give a larger "
                               "size",
                               r->with->text, r->with->bytes, weir_comm_nranks(r->comm));
-    status = weir_mem_alloc(r->comm, r->call.in_bytes, &r->in);
-    if (status == WEIR_OK)
-        status = weir_mem_alloc(r->comm, r->call.out_bytes, &r->out);
+    status = rival_allocate(r);
     if (status != WEIR_OK)
         return status;
-    r->call.in = weir_mem_pointer(r->in);
-    r->call.out = weir_mem_pointer(r->out);
-    weirv_fill_input(&r->data, weir_mem_pointer(r->in));
     r->has_thread = pthread_create(&r->thread, NULL, rival_run, r) == 0;
     bench_watch_other(&job->watch, r->comm);
     return r->has_thread
@@ -190,6 +254,9 @@ void bench_rivals_close(bench_rivals *rivals)
             pthread_join(r->thread, NULL);
         weir_mem_free(r->in);
         weir_mem_free(r->out);
+        if (r->mirror)
+            bench_gpu_mirror_free(r->gpu, r->mirror);
+        bench_gpu_close(r->gpu);
         if (r->comm)
             (void)weir_comm_destroy(r->comm);
         pthread_mutex_destroy(&r->mutex);
@@ -202,14 +269,17 @@ void bench_rivals_close(bench_rivals *rivals)
 
 /* ----------------------------------------------------------------- alone and together */
 
-void bench_rivals_start(bench_rivals *rivals)
+weir_status bench_rivals_start(bench_rivals *rivals)
 {
+    weir_status status = WEIR_OK;
     for (int i = 0; i < rivals->count; i++) {
         rival *r = &rivals->list[i];
-        rival_poison(r);
+        if (status == WEIR_OK)
+            status = rival_poison(r);
         r->count = 0;
         rival_allow(r, LONG_MAX);
     }
+    return status;
 }
 
 /* Ends together what all ranks have begun. Collective. */
@@ -249,17 +319,19 @@ static void rival_run_alone(rival *r)
 }
 
 /* What is wrong on this rank. */
-static uint64_t rival_check(const rival *r)
+static uint64_t rival_check(const rival *r, weir_status *status)
 {
     weirv_result found = {0};
+    unsigned char *out = rival_pull(r, r->out, r->call.out_bytes, status);
     if (r->flips)
-        *(unsigned char *)weir_mem_pointer(r->out) ^= 1;
-    weirv_check_exact(&r->data, weir_mem_pointer(r->out), &found);
+        *out ^= 1;
+    weirv_check_exact(&r->data, out, &found);
     if (found.has_first)
         fprintf(stderr, "%s: rank %d: wrong data in --with %s: element %zu: got %s, expected %s\n",
                 r->job->program, r->job->rank, r->with->text, found.first.index, found.first.got,
                 found.first.expected);
-    return found.wrong + weirv_input_changed(&r->data, weir_mem_pointer(r->in));
+    return found.wrong +
+           weirv_input_changed(&r->data, rival_pull(r, r->in, r->call.in_bytes, status));
 }
 
 weir_status bench_rivals_stop(bench_rivals *rivals, bench_result *result)
@@ -267,6 +339,7 @@ weir_status bench_rivals_stop(bench_rivals *rivals, bench_result *result)
     bench_job *job = rivals->job;
     uint64_t wrong = 0;
     int failed = 0;
+    weir_status status = WEIR_OK;
     for (int i = 0; i < rivals->count; i++)
         rival_stop(&rivals->list[i]);
     if (!result->rivals)
@@ -285,14 +358,14 @@ weir_status bench_rivals_stop(bench_rivals *rivals, bench_result *result)
             times->blocks +=
                 times->blocks < BENCH_ROUNDS_MAX && times->count[BENCH_RIVAL_TOGETHER] > before;
         }
-        wrong += rival_check(r);
+        wrong += rival_check(r, &status);
     }
     result->own_wrong += wrong;
     wrong = (uint64_t)bench_exchange_fold(job, BENCH_FOLD_SUM, (double)wrong);
     result->check.wrong += result->checked ? wrong : 0;
-    return bench_job_agree(
-        job, failed ? bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for times") : WEIR_OK,
-        "--with");
+    if (failed)
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for times");
+    return bench_job_agree(job, status, "--with");
 }
 
 /* ---------------------------------------------------------------------- statistics */

@@ -5,8 +5,8 @@
  * after each block.
  *
  * A rank's thread begins iterations up to a limit. To stop, all ranks first forbid new ones, then
- * agree on the largest number that one of them has begun, which all then complete. Host memory
- * only.
+ * agree on the largest number that one of them has begun, which all then complete. On GPUs a thread
+ * has a stream of its own, and waits for each call.
  */
 #ifndef BENCH_CANDIDATE_RIVALS_H
 #define BENCH_CANDIDATE_RIVALS_H
@@ -21,10 +21,11 @@ typedef struct bench_rivals bench_rivals;
 weir_status bench_rivals_open(bench_job *job, const bench_options *options, bench_rivals **rivals);
 /* Frees all; NULL is allowed. Collective. */
 void bench_rivals_close(bench_rivals *rivals);
-/* Lets the calls run until bench_rivals_stop. Local. */
-void bench_rivals_start(bench_rivals *rivals);
+/* Lets the calls run until bench_rivals_stop. Local. A failure is noted. */
+weir_status bench_rivals_start(bench_rivals *rivals);
 /* Stops them, runs each alone, adds both times to the result, and what is wrong in their outputs to
- * its errors. Collective. WEIR_ERR_NO_MEMORY, agreed and reported. */
+ * its errors. Collective. A failure is agreed and
+ * reported. */
 weir_status bench_rivals_stop(bench_rivals *rivals, bench_result *result);
 /* On rank 0: medians of the slowest ranks' times, and their ratio. Collective; agreed. */
 weir_status bench_rivals_collect(bench_job *job, bench_result *result);

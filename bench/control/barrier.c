@@ -1,6 +1,7 @@
 /*
- * The workload of bench_barrier: barriers of all ranks, weir's and MPI's (bench/workload.h). What
- * is checked: no rank leaves a barrier before the last rank has entered it.
+ * The workload of bench_barrier: barriers of all ranks, or of each group of ranks, weir's and MPI's
+ * (bench/workload.h). What is checked: no rank leaves a barrier before the last rank has entered
+ * it.
  *
  * - Each rank in turn is late. The others announce themselves over the bootstrap; the late rank
  * waits LATE_US once all have, then enters. A rank that leaves within LATE_US of its announcement
@@ -28,6 +29,8 @@ typedef struct barrier_candidate {
     uint64_t operations, iterations, wrong;
     int has_dropped, owed; /* the fault left a barrier out; it has not been made up for */
     bench_slowness slowness;
+    uint64_t own_wrong;    /* of this rank */
+    control_group *groups; /* on rank 0, if there are several; owned */
 } barrier_candidate;
 
 static barrier_candidate candidates[CANDIDATES];
@@ -56,7 +59,7 @@ static weir_status barrier_call(barrier_candidate *c)
 {
     if (!c->is_mpi)
         return weir_comm_barrier(c->job->comm);
-    if (MPI_Barrier(c->job->mpi->comm) != MPI_SUCCESS)
+    if (MPI_Barrier(c->job->mpi->group) != MPI_SUCCESS)
         return bench_job_note(c->job, WEIR_ERR_SYSTEM, "MPI_Barrier failed");
     return WEIR_OK;
 }
@@ -93,13 +96,15 @@ static void barrier_settle(void *context)
     c->owed = 0;
 }
 
-/* Before each iteration: in the faulty one the last rank is late, so that the fault shows. */
+/* Before each iteration: in the faulty one the last rank of rank 0's group is late, so that the
+ * fault shows. */
 static void barrier_next(void *context)
 {
     barrier_candidate *c = context;
     barrier_settle(c);
     if (c->is_timed && ++c->iterations == FAULTY_ITERATION &&
-        has_fault(c, BENCH_FAULT_DROP_RANK, 1, c->job->nranks - 1))
+        has_fault(c, BENCH_FAULT_DROP_RANK, 1, c->job->rank) && c->job->group == 0 &&
+        c->job->group_rank == c->job->group_nranks - 1)
         usleep(LATE_US);
 }
 
@@ -113,14 +118,24 @@ static weir_status barrier_begin_block(void *context)
 
 /* ------------------------------------------------------------------- checks */
 
-/* One barrier in which a rank is late. Returns 1 if this rank did not wait for it. */
+/* The rank of the job that is so many in this rank's group. */
+static int job_rank_of(const bench_job *job, int group_rank)
+{
+    int rank = 0;
+    for (int before = group_rank; job->group_of[rank] != job->group || before-- > 0;)
+        rank++;
+    return rank;
+}
+
+/* One barrier in which a rank of each group is late, unless the group has fewer ranks. Returns 1 if
+ * this rank did not wait for it. */
 static int leaves_early(barrier_candidate *c, int late, weir_status *status)
 {
     bench_job *job = c->job;
     const double announced_us = weiri_clock_us();
     bench_job_barrier(job);
     const double began_us = weiri_clock_us();
-    while (job->rank == late && weiri_clock_us() < began_us + LATE_US)
+    while (job->group_rank == late && weiri_clock_us() < began_us + LATE_US)
         usleep(LATE_US);
     bench_job_phase(job, "a checked barrier", (uint64_t)late);
     double left_us = weiri_clock_us();
@@ -129,55 +144,60 @@ static int leaves_early(barrier_candidate *c, int late, weir_status *status)
     if (!has_fault(c, BENCH_FAULT_DROP_RANK, 0, 0))
         left_us = weiri_clock_us();
     const double waited_us = left_us - announced_us;
-    if (job->rank == late || *status != WEIR_OK || waited_us > 0.99 * LATE_US)
+    if (job->group_rank == late || late >= job->group_nranks || *status != WEIR_OK ||
+        waited_us > 0.99 * LATE_US)
         return 0;
     if (!*c->message)
         snprintf(
             c->message, sizeof c->message,
             "left a barrier %.0f us after it had announced itself, when rank %d, which was %d us "
             "late, had not entered it",
-            waited_us, late, LATE_US);
+            waited_us, job_rank_of(job, late), LATE_US);
     return 1;
 }
 
 /* Collective; agreed. */
 static weir_status check_late_ranks(bench_job *job)
 {
-    const int step = (job->nranks + LATE_RANKS - 1) / LATE_RANKS;
+    int most = 0;
     weir_status status = WEIR_OK;
+    for (int i = 0; i < job->ngroups; i++)
+        most = job->groups[i].nranks > most ? job->groups[i].nranks : most;
+    const int step = (most + LATE_RANKS - 1) / LATE_RANKS;
     for (int i = 0; i < all.ncandidates; i++)
         for (int n = 0; n < control_options.checks; n++)
-            for (int late = 0; late < job->nranks && status == WEIR_OK && !candidates[i].wrong;
+            for (int late = 0; late < most && status == WEIR_OK && !candidates[i].wrong;
                  late += step)
                 all.results[0][i].check.wrong +=
                     (uint64_t)leaves_early(&candidates[i], late, &status);
     return bench_job_agree(job, status, "check");
 }
 
-/* Looks for a rank that ended a timed barrier before another one started it. Collective; agreed. */
+/* Looks for a rank that ended a timed barrier before another one of its group started it.
+ * Collective; agreed. */
 static weir_status check_timed(bench_job *job, int member)
 {
     const double *ends_us = series.ends_us[member], *times_us = series.times_us[member];
     const size_t n = (size_t)series.count;
     const int index = series.members[member];
-    double *started_us = malloc(n * sizeof *started_us);
-    weir_status status = started_us ? WEIR_OK : bench_series_no_memory(job, series.count);
+    double *started_us = malloc(n * sizeof *started_us), *last_us = malloc(n * sizeof *last_us);
+    weir_status status =
+        started_us && last_us ? WEIR_OK : bench_series_no_memory(job, series.count);
     status = bench_job_agree(job, status, "check of timed barriers");
-    if (status != WEIR_OK) {
-        free(started_us);
-        return status;
-    }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && status == WEIR_OK; i++)
         started_us[i] = ends_us[i] - times_us[i];
-    bench_exchange_reduce(job, BENCH_FOLD_MAX, started_us, series.count, started_us);
-    bench_exchange_broadcast(job, started_us, n * sizeof *started_us, 0);
-    for (size_t i = 0; i < n; i++)
-        if (ends_us[i] < started_us[i] && !all.results[0][index].check.wrong++)
-            snprintf(candidates[index].message, sizeof candidates[index].message,
-                     "left timed barrier %zu %.2f us before another rank entered it", i + 1,
-                     started_us[i] - ends_us[i]);
+    for (int group = 0; group < job->ngroups && status == WEIR_OK; group++) {
+        control_latest(job, group, started_us, series.count, last_us);
+        bench_exchange_broadcast(job, last_us, n * sizeof *last_us, 0);
+        for (size_t i = 0; i < n && group == job->group; i++)
+            if (ends_us[i] < last_us[i] && !all.results[0][index].check.wrong++)
+                snprintf(candidates[index].message, sizeof candidates[index].message,
+                         "left timed barrier %zu %.2f us before another rank entered it", i + 1,
+                         last_us[i] - ends_us[i]);
+    }
     free(started_us);
-    return WEIR_OK;
+    free(last_us);
+    return status;
 }
 
 /* Gives every rank the errors so far of all. Collective. */
@@ -187,6 +207,7 @@ static void share_wrong(const bench_job *job)
     for (int i = 0; i < all.ncandidates && i < CANDIDATES; i++) {
         barrier_candidate *c = &candidates[i];
         uint64_t found = all.results[0][i].check.wrong;
+        c->own_wrong += found;
         control_share_wrong(job, c->name, c->message, &found);
         c->wrong += found;
         all.results[0][i].check.wrong = 0;
@@ -285,6 +306,24 @@ static weir_status check_planted(bench_job *job)
     return bench_job_agree(job, status, "injection");
 }
 
+/* Collective; agreed. */
+static weir_status collect_groups(bench_job *job, barrier_candidate *c, const bench_result *result)
+{
+    weir_status status = WEIR_OK;
+    if (job->ngroups == 1)
+        return WEIR_OK;
+    c->groups = calloc((size_t)job->ngroups, sizeof *c->groups);
+    if (!c->groups)
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for groups");
+    status = bench_job_agree(job, status, "groups");
+    for (int i = 0; i < job->ngroups && status == WEIR_OK; i++) {
+        c->groups[i].wrong = control_group_sum(job, i, c->own_wrong);
+        if (result->groups)
+            c->groups[i].stats = result->groups[i].stats;
+    }
+    return status;
+}
+
 static weir_status barrier_measure(control_run *run)
 {
     static const bench_pattern ring = {BENCH_PATTERN_RING, 0, 0, "ring"};
@@ -306,8 +345,9 @@ static weir_status barrier_measure(control_run *run)
     status = check_planted(job);
     if (status != WEIR_OK)
         return status;
-    for (int i = 0; i < all.ncandidates; i++) {
+    for (int i = 0; i < all.ncandidates && status == WEIR_OK; i++) {
         bench_result *result = &all.results[0][i];
+        status = collect_groups(job, &candidates[i], result);
         result->check.wrong = candidates[i].wrong;
         result->figures.is_usable = result->timed && !candidates[i].wrong;
         run->rows[run->nrows++] = (control_row){.phase = "",
@@ -318,21 +358,24 @@ static weir_status barrier_measure(control_run *run)
                                                 .wrong = candidates[i].wrong,
                                                 .stats = result->stats,
                                                 .first_us = NAN,
-                                                .late = &result->late};
+                                                .late = &result->late,
+                                                .groups = candidates[i].groups};
     }
     run->remarks = &all;
-    return WEIR_OK;
+    return status;
 }
 
 static void barrier_close(void)
 {
+    for (int i = 0; i < CANDIDATES; i++)
+        free(candidates[i].groups);
     bench_row_clear(&all);
     bench_series_free(&series);
 }
 
-static const char *const shared[] = {"iters",    "visits",  "warmup_iters", "ngpus",
-                                     "timeout",  "csv",     "backend",      "transport",
-                                     "help-env", "version", "help",         NULL};
+static const char *const shared[] = {
+    "iters",     "visits", "warmup_iters", "ngpus",   "timeout", "csv", "backend",
+    "transport", "split",  "help-env",     "version", "help",    NULL};
 const control_program control_barrier = {
     .name = "bench_barrier",
     .collective = "barrier",

@@ -6,6 +6,7 @@
 #include "bench/options/faults.h"
 #include "bench/options/parse.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { OPTIONS_MAX = 24 };
@@ -51,7 +52,8 @@ static int check_peers(char *problem)
 {
     for (int i = 0; i < control_options.npeers; i++) {
         bench_peer *peer = &control_options.peers[i];
-        if (peer->kind == BENCH_PEER_FILE || peer->kind == BENCH_PEER_PYTHON)
+        if (peer->kind == BENCH_PEER_FILE || peer->kind == BENCH_PEER_PYTHON ||
+            peer->kind == BENCH_PEER_COPIES)
             return bench_refuse(problem,
                                 "--peer %s: %s does not; only the benchmarks of "
                                 "collectives measure peers in files",
@@ -78,7 +80,8 @@ static weir_status control_parse(const control_program *of, int argc, char **arg
         snprintf(problem, BENCH_PROBLEM_BYTES, "%s", weir_last_error());
     if (status != WEIR_OK || control_options.action != BENCH_ACTION_RUN)
         return status;
-    if (check_inject(problem) || check_peers(problem))
+    if (check_inject(problem) || check_peers(problem) ||
+        bench_split_of_options(&control_options, problem) != 0)
         return WEIR_ERR_INVALID;
     return bench_options_check(&control_options, WEIR_COLL_ALLREDUCE, problem);
 }
@@ -139,9 +142,14 @@ static void control_begin(void *state)
 {
     const bench_job *job = ((control_run *)state)->job;
     printf("# weir version %s\n# Collective test starting: %s\n# Ranks: %d on %d node%s; rank 0 on "
-           "%s, %s\n%s#\n",
+           "%s, %s\n%s",
            WEIR_VERSION, program->name, job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s",
            job->host, job->place, program->notes);
+    if (job->ngroups > 1)
+        printf("# %d groups of ranks run at the same time (%s %s): a time is that of the slowest "
+               "rank of all\n",
+               job->ngroups, control_options.split_from, control_options.split_name);
+    printf("#\n");
 }
 
 static weir_status control_next(void *state, void **point)
@@ -198,6 +206,19 @@ void control_share_wrong(const bench_job *job, const char *candidate, const char
     *wrong = (uint64_t)bench_exchange_fold(job, BENCH_FOLD_SUM, (double)*wrong);
     if (first == job->rank)
         fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, first, candidate, message);
+}
+
+void control_latest(const bench_job *job, int group, const double *mine, int count, double *result)
+{
+    for (int i = 0; i < count; i++)
+        result[i] = job->group == group ? mine[i] : -INFINITY;
+    bench_exchange_reduce(job, BENCH_FOLD_MAX, result, count, result);
+}
+
+uint64_t control_group_sum(const bench_job *job, int group, uint64_t mine)
+{
+    return (uint64_t)bench_exchange_fold(job, BENCH_FOLD_SUM,
+                                         job->group == group ? (double)mine : 0);
 }
 
 weir_status control_open_mpi(bench_job *job, char *name, size_t bytes)

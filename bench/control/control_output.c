@@ -7,17 +7,29 @@
 #define PUT(record, column, text) bench_record_put(record, BENCH_COLUMN_##column, text)
 #define PRINT(record, column, ...) bench_record_print(record, BENCH_COLUMN_##column, __VA_ARGS__)
 
-/* The row itself, or its first time. */
+/* A row of all ranks, its first time, or its part of a group. */
+enum { ALL = -1 };
 static void csv_row(const control_program *program, const control_run *run, const control_row *row,
-                    int is_first)
+                    int is_first, int group)
 {
     const bench_job *job = run->job;
+    const control_group *part = group == ALL ? NULL : &row->groups[group];
+    const uint64_t wrong = part ? part->wrong : row->wrong;
     double first_us = row->first_us;
-    const bench_stats stats = is_first ? bench_stats_make(&first_us, 1) : row->stats;
+    char color[16] = "";
+    const bench_stats stats = is_first ? bench_stats_make(&first_us, 1)
+                              : part   ? part->stats
+                                       : row->stats;
+    if (part)
+        snprintf(color, sizeof color, "%d", job->groups[group].color);
     const double gbs = row->bytes ? (double)row->bytes / stats.median * 1e-3 : 0;
     bench_record record, *f = &record;
     bench_record_begin(f);
-    bench_record_put_run(f, run->report->run);
+    if (group == ALL)
+        bench_record_put_run(f, run->report->run);
+    else
+        bench_record_put_run_of(f, run->report->run, job->groups[group].nranks,
+                                job->groups[group].nnodes, color);
     PUT(f, COLLECTIVE, program->collective);
     PUT(f, TRANSPORT, row->is_peer ? "" : weir_transport_name(weir_comm_transport(job->comm)));
     PUT(f, CONTENDER, row->candidate);
@@ -30,10 +42,10 @@ static void csv_row(const control_program *program, const control_run *run, cons
     PRINT(f, COUNT, "%zu", row->bytes / sizeof(float));
     PRINT(f, ITERS, "%d", is_first ? 1 : row->iterations);
     bench_record_put_times(f, row->wrong ? NULL : &stats, gbs, gbs);
-    bench_record_put_verdict(f, row->is_checked, (unsigned long long)row->wrong,
+    bench_record_put_verdict(f, row->is_checked, (unsigned long long)wrong,
                              row->is_checked ? "exact" : "none");
     bench_record_leave(f, BENCH_COLUMN_DIST, BENCH_COLUMN_EXPERT_BYTES);
-    bench_record_put_lateness(f, row->late);
+    bench_record_put_lateness(f, part ? NULL : row->late);
     bench_record_put_conditions(f, run->report->run, program->mode, row->is_peer ? "" : NULL,
                                 row->is_peer && strncmp(row->candidate, "mpi", 3) != 0 &&
                                     run->report->run->job->starves_peers);
@@ -73,6 +85,29 @@ static void compare(const control_row *peer)
            text);
 }
 
+/* The groups of a row: each, or if they are many, the fastest and the slowest one. */
+static void group_line(const bench_job *job, const control_row *row)
+{
+    enum { SHOWN = 8 };
+    int fastest = 0, slowest = 0;
+    printf("#   %s%s%s:", row->phase, *row->phase ? ", " : "", row->candidate);
+    for (int i = 0; i < job->ngroups; i++) {
+        const control_group *group = &row->groups[i];
+        if (row->wrong)
+            printf("%s group %d %llu wrong", i ? ";" : "", job->groups[i].color,
+                   (unsigned long long)group->wrong);
+        else if (job->ngroups <= SHOWN)
+            printf("%s group %d %.2f us", i ? ";" : "", job->groups[i].color, group->stats.median);
+        fastest = group->stats.median < row->groups[fastest].stats.median ? i : fastest;
+        slowest = group->stats.median > row->groups[slowest].stats.median ? i : slowest;
+    }
+    if (job->ngroups > SHOWN && !row->wrong)
+        printf(" from group %d %.2f us to group %d %.2f us", job->groups[fastest].color,
+               row->groups[fastest].stats.median, job->groups[slowest].color,
+               row->groups[slowest].stats.median);
+    printf("\n");
+}
+
 void control_write_rows(const control_program *program, const control_run *run)
 {
     printf("# %-10s %-20s %11s %11s %11s %11s %11s %11s %7s\n", "phase", "candidate", "first",
@@ -83,9 +118,14 @@ void control_write_rows(const control_program *program, const control_run *run)
         const control_row *row = &run->rows[i];
         table_row(program, row);
         if (!isnan(row->first_us))
-            csv_row(program, run, row, 1);
-        csv_row(program, run, row, 0);
+            csv_row(program, run, row, 1, ALL);
+        csv_row(program, run, row, 0, ALL);
+        for (int group = 0; row->groups && group < run->job->ngroups; group++)
+            csv_row(program, run, row, 0, group);
     }
+    for (int i = 0; i < run->nrows; i++)
+        if (run->rows[i].groups)
+            group_line(run->job, &run->rows[i]);
     for (int i = 0; i < run->nrows; i++)
         if (run->rows[i].is_peer)
             compare(&run->rows[i]);

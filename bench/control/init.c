@@ -1,8 +1,8 @@
 /*
- * bench_init: the life of a communicator of all ranks, phase by phase, over weir, MPI and a library
- * with NCCL's interface. Ranks start each phase together; a time is the slowest rank's. A
- * candidate's first communicator has times of its own: of weir it is the job's, the first of the
- * process. Buffers are unregistered memory.
+ * bench_init: the life of a communicator of all ranks, or of each group of ranks, phase by phase,
+ * over weir, MPI and a library with NCCL's interface. Ranks start each phase together; a time is
+ * the slowest rank's. A candidate's first communicator has times of its own: of weir it is the
+ * job's, the first of the process. Buffers are unregistered memory.
  */
 #include "bench/control/control.h"
 
@@ -43,7 +43,8 @@ typedef struct init_candidate {
     vendor_comm vendor_comm, vendor_half;
     int has_comm; /* of MPI */
     double first_us[PHASES], *us[PHASES];
-    uint64_t wrong[PHASES];
+    uint64_t wrong[PHASES], own_wrong[PHASES]; /* own: of this rank */
+    control_group *groups;                     /* of each phase, ngroups; NULL: one group; owned */
 } init_candidate;
 
 static init_candidate candidates[CONTROL_CANDIDATES];
@@ -95,23 +96,43 @@ static weir_status init_call(init_candidate *c, size_t count)
     return status == WEIR_OK && job->gpu ? bench_gpu_sync(job->gpu) : status;
 }
 
+/* Gives the ranks of a group the bytes of its first rank. Collective over all ranks. */
+static weir_status share_id(const init_candidate *c, void *id, size_t bytes)
+{
+    bench_job *job = c->job;
+    if (job->ngroups == 1) {
+        bench_exchange_broadcast(job, id, bytes, 0);
+        return WEIR_OK;
+    }
+    char *all = calloc((size_t)job->group_nranks, bytes);
+    int failed = !all || (memcpy(all + (size_t)job->group_rank * bytes, id, bytes), 0);
+    failed = bench_exchange_fold(job, BENCH_FOLD_MAX, failed) > 0 ||
+             bench_exchange_group(job, all, bytes) != 0;
+    if (!failed)
+        memcpy(id, all, bytes);
+    free(all);
+    return failed ? bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for identifiers") : WEIR_OK;
+}
+
 static weir_status weir_phase(init_candidate *c, init_phase phase)
 {
     const bench_job *job = c->job;
     const weir_comm_config config = init_config(job);
     weir_unique_id id = {{0}};
-    weir_status status = WEIR_OK;
+    weir_status status = WEIR_OK, shared;
     switch (phase) {
     case BOOTSTRAP:
-        if (job->rank == 0)
+        if (job->group_rank == 0)
             status = weir_unique_id_create(&id);
-        bench_exchange_broadcast(job, &id, sizeof id, 0);
-        return status == WEIR_OK ? weir_boot_tcp_create(&id, job->rank, job->nranks, &c->boot)
-                                 : status;
+        shared = share_id(c, &id, sizeof id);
+        status = status == WEIR_OK ? shared : status;
+        return status == WEIR_OK
+                   ? weir_boot_tcp_create(&id, job->group_rank, job->group_nranks, &c->boot)
+                   : status;
     case CREATE:
         return weir_comm_create(c->boot, &config, &c->comm);
     case SPLIT:
-        return weir_comm_split(c->comm, job->rank % 2, job->rank, &config, &c->half);
+        return weir_comm_split(c->comm, job->group_rank % 2, job->rank, &config, &c->half);
     default:
         status = weir_comm_destroy(c->comm);
         weir_boot_destroy(c->boot);
@@ -127,9 +148,10 @@ static weir_status mpi_phase(init_candidate *c, init_phase phase)
     case BOOTSTRAP:
         return WEIR_OK;
     case CREATE:
-        return mpi_check(c, MPI_Comm_dup(c->job->mpi->comm, &c->mpi));
+        return mpi_check(c, MPI_Comm_dup(c->job->mpi->group, &c->mpi));
     case SPLIT:
-        return mpi_check(c, MPI_Comm_split(c->mpi, c->job->rank % 2, c->job->rank, &c->mpi_half));
+        return mpi_check(
+            c, MPI_Comm_split(c->mpi, c->job->group_rank % 2, c->job->rank, &c->mpi_half));
     default:
         return mpi_check(c, MPI_Comm_free(&c->mpi));
     }
@@ -139,17 +161,18 @@ static weir_status vendor_phase(init_candidate *c, init_phase phase)
 {
     const bench_job *job = c->job;
     static vendor_id id;
-    weir_status status = WEIR_OK;
+    weir_status status = WEIR_OK, shared;
     switch (phase) {
     case BOOTSTRAP:
-        if (job->rank == 0)
+        if (job->group_rank == 0)
             status = vendor_check(c, c->vendor.get_unique_id(&id));
-        bench_exchange_broadcast(job, &id, sizeof id, 0);
-        return status;
+        shared = share_id(c, &id, sizeof id);
+        return status == WEIR_OK ? shared : status;
     case CREATE:
-        return vendor_check(c, c->vendor.comm_init(&c->vendor_comm, job->nranks, id, job->rank));
+        return vendor_check(
+            c, c->vendor.comm_init(&c->vendor_comm, job->group_nranks, id, job->group_rank));
     case SPLIT:
-        return vendor_check(c, c->vendor.comm_split(c->vendor_comm, job->rank % 2, job->rank,
+        return vendor_check(c, c->vendor.comm_split(c->vendor_comm, job->group_rank % 2, job->rank,
                                                     &c->vendor_half, NULL));
     default:
         return vendor_check(c, c->vendor.comm_destroy(c->vendor_comm));
@@ -178,7 +201,7 @@ static int has_phase(const init_candidate *c, init_phase phase)
 static weir_status check_call(init_candidate *c, init_phase phase, size_t count)
 {
     const bench_job *job = c->job;
-    const float sum = (float)job->nranks * (float)(job->nranks + 1) / 2;
+    const float sum = (float)job->group_nranks * (float)(job->group_nranks + 1) / 2;
     weir_status status = WEIR_OK;
     if (job->gpu)
         status = bench_gpu_pull(job->gpu, host_out, out, count * sizeof *out);
@@ -248,6 +271,8 @@ static weir_status run_first(init_candidate *c)
     c->comm = NULL;
     us[BOOTSTRAP] = c->job->boot_us;
     us[CREATE] = c->job->comm_us;
+    if (c->job->ngroups > 1) /* these are of all ranks */
+        us[BOOTSTRAP] = us[CREATE] = NAN;
     us[DESTROY] = 0;
     return status;
 }
@@ -285,7 +310,7 @@ static weir_status open_buffers(bench_job *job)
     if (!host_in || !host_out)
         status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for 2 MiB of buffers");
     for (size_t i = 0; i < ELEMENTS && status == WEIR_OK; i++)
-        host_in[i] = (float)(job->rank + 1);
+        host_in[i] = (float)(job->group_rank + 1);
     in = host_in;
     out = host_out;
     if (!job->gpu || status != WEIR_OK)
@@ -346,10 +371,35 @@ static weir_status prepare(bench_job *job, int *repetitions)
     return bench_job_agree(job, status, "times");
 }
 
-/* The times of the slowest rank, on rank 0. Collective. */
-static void gather_times(init_candidate *c, int n)
+/* The times of each group's slowest rank, on rank 0. scratch: 3 n numbers. Collective. */
+static void gather_groups(init_candidate *c, int n, double *scratch)
 {
     const bench_job *job = c->job;
+    double *us = scratch + n, *total_us = scratch + 2 * (size_t)n;
+    for (int at = 0; at < job->ngroups; at++) {
+        memset(total_us, 0, (size_t)n * sizeof *total_us);
+        for (int phase = 0; phase < PHASES; phase++) {
+            control_group *group = &c->groups[phase * job->ngroups + at];
+            const double *shown = phase == TOTAL ? total_us : us;
+            const bench_sequence series = {shown, (size_t)n, NULL, 1};
+            if (phase < TOTAL)
+                control_latest(job, at, c->us[phase], n, us);
+            for (int i = 0; phase < TOTAL && i < n; i++)
+                total_us[i] += us[i];
+            group->wrong = control_group_sum(job, at, c->own_wrong[phase]);
+            if (job->rank == 0)
+                group->stats = bench_stats_series(&series, 0.001, scratch);
+        }
+    }
+}
+
+/* The times of the slowest rank, on rank 0. Collective. */
+static void gather_times(init_candidate *c, int n, double *scratch)
+{
+    const bench_job *job = c->job;
+    memcpy(c->own_wrong, c->wrong, sizeof c->wrong);
+    if (c->groups)
+        gather_groups(c, n, scratch);
     bench_exchange_reduce(job, BENCH_FOLD_MAX, c->first_us, TOTAL, c->first_us);
     c->first_us[TOTAL] = 0;
     for (int phase = 0; phase < TOTAL; phase++) {
@@ -371,20 +421,22 @@ static void fill_row(control_run *run, const init_candidate *c, init_phase phase
                      double *scratch)
 {
     const bench_sequence series = {c->us[phase], (size_t)n, NULL, 1};
-    const int is_call = phase == CALL_SHORT || phase == CALL_LONG;
+    const int is_call = phase == CALL_SHORT || phase == CALL_LONG, ngroups = run->job->ngroups;
     if (phase < TOTAL && !has_phase(c, phase))
         return;
-    run->rows[run->nrows++] = (control_row){.phase = phase_names[phase],
-                                            .candidate = c->name,
-                                            .is_peer = c->peer != NULL,
-                                            .is_checked = is_call,
-                                            .iterations = n,
-                                            .bytes = phase == CALL_SHORT  ? 2 * sizeof(float)
-                                                     : phase == CALL_LONG ? LONG_BYTES
-                                                                          : 0,
-                                            .wrong = is_call ? c->wrong[phase] : 0,
-                                            .stats = bench_stats_series(&series, 0.001, scratch),
-                                            .first_us = c->first_us[phase]};
+    run->rows[run->nrows++] =
+        (control_row){.phase = phase_names[phase],
+                      .candidate = c->name,
+                      .is_peer = c->peer != NULL,
+                      .is_checked = is_call,
+                      .iterations = n,
+                      .bytes = phase == CALL_SHORT  ? 2 * sizeof(float)
+                               : phase == CALL_LONG ? LONG_BYTES
+                                                    : 0,
+                      .wrong = is_call ? c->wrong[phase] : 0,
+                      .stats = bench_stats_series(&series, 0.001, scratch),
+                      .first_us = c->first_us[phase],
+                      .groups = c->groups ? c->groups + (int)phase * ngroups : NULL};
 }
 
 static weir_status init_measure(control_run *run)
@@ -409,12 +461,17 @@ static weir_status init_measure(control_run *run)
         status = run_repetition(&unused_us);
     if (status != WEIR_OK)
         return status;
-    double *scratch = calloc((size_t)n + 1, sizeof *scratch);
-    if (!scratch)
+    double *scratch = calloc(3 * (size_t)n + 1, sizeof *scratch);
+    int failed = !scratch;
+    for (int i = 0; i < ncandidates && job->ngroups > 1; i++) {
+        candidates[i].groups = calloc(PHASES * (size_t)job->ngroups, sizeof(control_group));
+        failed |= !candidates[i].groups;
+    }
+    if (failed)
         status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for times; give a smaller -n");
     status = bench_job_agree(job, status, "times");
     for (int i = 0; i < ncandidates && status == WEIR_OK; i++)
-        gather_times(&candidates[i], n);
+        gather_times(&candidates[i], n, scratch);
     for (int phase = 0; phase < PHASES && status == WEIR_OK; phase++)
         for (int i = 0; i < ncandidates; i++)
             fill_row(run, &candidates[i], (init_phase)phase, n, scratch);
@@ -425,9 +482,11 @@ static weir_status init_measure(control_run *run)
 static void init_close(void)
 {
     bench_gpu *gpu = candidates[0].job ? candidates[0].job->gpu : NULL;
-    for (int i = 0; i < ncandidates; i++)
+    for (int i = 0; i < ncandidates; i++) {
+        free(candidates[i].groups);
         for (int phase = 0; phase < PHASES; phase++)
             free(candidates[i].us[phase]);
+    }
     if (gpu) {
         bench_gpu_free(gpu, in);
         bench_gpu_free(gpu, out);
@@ -453,8 +512,8 @@ static const weiri_option own[] = {
              "skip-signal: the last rank does not make its first timed calls"},
 };
 static const int faults[] = {BENCH_FAULT_FLIP_BIT, BENCH_FAULT_SKIP_SIGNAL, BENCH_FAULT_NONE};
-static const char *const shared[] = {"ngpus",    "timeout", "csv",  "backend", "transport",
-                                     "help-env", "version", "help", NULL};
+static const char *const shared[] = {"ngpus", "timeout",  "csv",     "backend", "transport",
+                                     "split", "help-env", "version", "help",    NULL};
 const control_program control_init = {
     .name = "bench_init",
     .collective = "init",

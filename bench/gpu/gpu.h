@@ -32,6 +32,8 @@ int bench_gpu_serves(const weir_comm *comm);
 /* Makes the communicator's device current for this thread and creates a stream. note must outlive
  * the GPU. */
 weir_status bench_gpu_open(weir_comm *comm, bench_note *note, bench_gpu **gpu);
+/* Makes the GPU current for this thread. */
+weir_status bench_gpu_enter(bench_gpu *gpu);
 /* gpu may be NULL. */
 void bench_gpu_close(bench_gpu *gpu);
 void bench_gpu_describe(const bench_gpu *gpu, bench_gpu_info *info);

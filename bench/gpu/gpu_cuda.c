@@ -19,7 +19,7 @@ struct bench_gpu {
     bench_note *note;                                /* the job's */
     cudaStream_t stream, lanes[BENCH_GPU_LANES_MAX]; /* lanes[0] is stream */
     cudaEvent_t start, end, forks[BENCH_GPU_LANES_MAX];
-    int nlanes, processors;
+    int device, nlanes, processors;
     bench_gpu_info info;
     atomic_int is_held;
 };
@@ -112,6 +112,7 @@ weir_status bench_gpu_open(weir_comm *comm, bench_note *note, bench_gpu **gpu)
     if (!self)
         return bench_note_write(note, WEIR_ERR_NO_MEMORY, "no memory for a GPU's description");
     self->note = note;
+    self->device = device;
     cudaError_t error = cudaSetDevice(device);
     if (error == cudaSuccess)
         error = read_info(device, &self->info);
@@ -131,6 +132,11 @@ weir_status bench_gpu_open(weir_comm *comm, bench_note *note, bench_gpu **gpu)
     }
     *gpu = self;
     return WEIR_OK;
+}
+
+weir_status bench_gpu_enter(bench_gpu *gpu)
+{
+    return gpu_check(gpu->note, cudaSetDevice(gpu->device), "GPU");
 }
 
 void bench_gpu_close(bench_gpu *gpu)

@@ -60,6 +60,7 @@ void bench_gpu_forget(bench_gpu_graph *graph)
     (void)graph;
 }
 
+WEIRI_ABSENT(bench_gpu_enter);
 WEIRI_ABSENT(bench_gpu_add_lanes);
 WEIRI_ABSENT(bench_gpu_fork);
 WEIRI_ABSENT(bench_gpu_join);

@@ -12,6 +12,8 @@ static weir_status enqueue_batch(void *context)
     for (int i = 0; i < batch->operations && status == WEIR_OK; i++) {
         bench_trial_next(batch->trial);
         status = batch->candidate->ops->run(batch->candidate);
+        if (status == WEIR_OK && batch->delay_us > 0)
+            status = bench_gpu_compute(batch->trial->job->gpu, 0, batch->delay_us, 1);
     }
     return status;
 }

@@ -81,10 +81,12 @@ static void collect_skew(const bench_job *job, bench_series *series, int index,
         result->skew = bench_stats_make(starts_us, (size_t)series->count);
 }
 
-/* On rank 0: which rank ends last. Collective; agreed. */
+/* On rank 0: which rank ends last. A rank sees the end of its GPU's work by a call to CUDA, late by
+ * up to CUDA_US, which differs between ranks. Collective; agreed. */
 static weir_status collect_lateness(bench_job *job, const bench_series *series, int index,
                                     bench_result *result)
 {
+    enum { CUDA_US = 5 };
     const size_t n = (size_t)series->count, ranks = (size_t)job->nranks;
     double *ends_us = NULL, *scratch = NULL;
     weir_status status = WEIR_OK;
@@ -100,6 +102,8 @@ static weir_status collect_lateness(bench_job *job, const bench_series *series, 
     if (status == WEIR_OK && job->rank == 0)
         result->late =
             bench_lateness_make(ends_us, job->nranks, series->count, result->stats.median, scratch);
+    if (job->gpu && result->late.lag_us < CUDA_US)
+        result->late.stands_out = 0;
     free(ends_us);
     free(scratch);
     return status;

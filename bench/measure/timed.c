@@ -55,7 +55,7 @@ static weir_status timed_begin_block(void *context)
         status = bench_batch_open(&timed->batches, timed->trial, timed->candidate,
                                   timed->trial->series->batch, timed->trial->options->graph > 0);
     if (status == WEIR_OK && timed->candidate->rivals)
-        bench_rivals_start(timed->candidate->rivals);
+        status = bench_rivals_start(timed->candidate->rivals);
     return status;
 }
 
@@ -139,7 +139,12 @@ static weir_status run_batch(void *context, int operations, double *us)
         bench_trial_set_step(timed->trial, timed->samples.step);
         return run_with_fault(timed);
     }
-    return bench_batch_run(&timed->batches, us);
+    const bench_options *options = timed->trial->options;
+    bench_batch *batch = &timed->batches;
+    weir_status status = bench_batch_run(batch, us);
+    if (!timed->result->peer && bench_slowness_applies(options, timed->trial->job->rank))
+        batch->delay_us = (*us - batch->delay_us) * options->inject_slow / 100;
+    return status;
 }
 
 static void next_iteration(void *context)

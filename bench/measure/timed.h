@@ -25,6 +25,7 @@ typedef struct bench_batch {
     int graph;                  /* 1: batches are replays of a graph */
     bench_gpu_graph *recording; /* NULL: not captured */
     int step;                   /* alltoallv: the step before the first operation of the graph */
+    double delay_us;            /* --inject slow: computation after each operation; 0: none */
 } bench_batch;
 
 /* Prepares batches of a prepared candidate; with graph, captures one. Collective. */

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char no_split[] = "bench_moe and bench_blocks measure all ranks together, "
+                               "bench_replay the recorded communicators";
 static const char tests_prefix[] = "NCCL_TESTS_";
 
 /* What a variable of others changes. */
@@ -35,10 +37,8 @@ static const struct environment_row {
     int flags;
     const char *instead;
 } others[] = {
-    {"NCCL_TESTS_SPLIT", USE_OBEYED, RECORD | DIVIDE,
-     "benchmarks without --split measure all ranks together"},
-    {"NCCL_TESTS_SPLIT_MASK", USE_OBEYED, RECORD | DIVIDE,
-     "benchmarks without --split measure all ranks together"},
+    {"NCCL_TESTS_SPLIT", USE_OBEYED, RECORD | DIVIDE, no_split},
+    {"NCCL_TESTS_SPLIT_MASK", USE_OBEYED, RECORD | DIVIDE, no_split},
     {"NCCL_TESTS_DEVICE", USE_NONE, WARN,
      "ranks use the GPUs of CUDA_VISIBLE_DEVICES in their order"},
     {"NCCL_TESTS_MIN_BW", USE_OBEYED, RECORD, "the footer must reach 90% of this value"},

@@ -80,6 +80,7 @@ typedef enum bench_peer_kind {
     BENCH_PEER_MPI,
     BENCH_PEER_VENDOR,  /* a vendor's library in some of its modes */
     BENCH_PEER_NCCL_EP, /* bench_moe only */
+    BENCH_PEER_COPIES,  /* sendrecv only: into the receiver's memory */
     BENCH_PEER_PYTHON,  /* a Python file */
     BENCH_PEER_FILE,    /* a library that implements weir/peer.h */
 } bench_peer_kind;

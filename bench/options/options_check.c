@@ -214,11 +214,8 @@ static int check_split(const bench_options *options, char *problem)
     return 0;
 }
 
-/* Competing calls need a second stream on GPUs, which the programs do not have. */
 static int check_with(const bench_options *options, char *problem)
 {
-    if (options->nrivals && options->backend != BENCH_BACKEND_HOST)
-        return bench_refuse(problem, "--with: it is for host memory: give --backend host");
     if (options->nrivals && (options->tune_path || options->plan || options->cold))
         return bench_refuse(problem, "--with: leave --tune, --plan and --cold out");
     return 0;
@@ -277,6 +274,10 @@ static int check_files(const bench_options *options, weir_collective collective,
         return bench_refuse(problem,
                             "--pattern %s: only bench_sendrecv and bench_p2p have patterns",
                             options->pattern);
+    for (int i = 0; i < options->npeers; i++)
+        if (options->peers[i].kind == BENCH_PEER_COPIES && collective != WEIR_COLL_SENDRECV)
+            return bench_refuse(problem,
+                                "--peer copies: only bench_sendrecv and bench_p2p have it");
     if (options->pattern && !bench_patterns_are_known(options->pattern))
         return bench_refuse(problem, "--pattern %s: expected a list of " BENCH_PATTERN_WORDS,
                             options->pattern);

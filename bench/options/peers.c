@@ -22,6 +22,7 @@ static const struct {
     {"nccl:default", BENCH_PEER_VENDOR, BENCH_PEER_NEEDS_GPU, 1u << BENCH_NCCL_DEFAULT},
     {"nccl:symmetric", BENCH_PEER_VENDOR, BENCH_PEER_NEEDS_GPU, 1u << BENCH_NCCL_SYMMETRIC},
     {"nccl:zero-cta", BENCH_PEER_VENDOR, BENCH_PEER_NEEDS_GPU, 1u << BENCH_NCCL_ZERO_CTA},
+    {"copies", BENCH_PEER_COPIES, 0, 0},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

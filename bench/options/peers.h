@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* The words of --peer, for --help; PATH is a vendor's library, or a peer in a file. */
-#define BENCH_PEERS_ARGUMENT "mpi|nccl|[py:]PATH[:MODE]"
+#define BENCH_PEERS_ARGUMENT "mpi|nccl|copies|[py:]PATH[:MODE]"
 
 /* The peer of a word or of a library's path, which has a slash; else its kind is
  * BENCH_PEER_UNKNOWN. */

@@ -152,12 +152,14 @@ static const weiri_option rows[] = {
      .help = "with --peer nccl: measure NCCL with and without a table of --tune-nccl, and print "
              "where the table helps or hurts"},
     {0, "peer", BENCH_PEERS_ARGUMENT, &bench_option_peer, 0, .flags = SAME, .manifest = "peers",
-     .help = "also measure this peer in the same run; repeatable. nccl, or a library by its "
-             "path, in every mode that it has; nccl:default, nccl:symmetric or nccl:zero-cta in "
-             "one mode; PATH.so may also be a peer that implements weir/peer.h, and py:PATH is one "
-             "in Python"},
+     .help =
+         "also measure this peer in the same run; repeatable. nccl, or a library by its "
+         "path, in every mode that it has; nccl:default, nccl:symmetric or nccl:zero-cta in "
+         "one mode; copies: of bench_sendrecv and bench_p2p, one copy per message, on GPUs by copy "
+         "engines; PATH.so may also be a peer that implements weir/peer.h, and py:PATH is one "
+         "in Python"},
     {0, "with", "CALL", &bench_option_with, 0, .flags = SAME, .manifest = "with",
-     .help = "also measure weir while CALL runs, on host memory, and how much longer both calls "
+     .help = "also measure weir while CALL runs, and how much longer both calls "
              "take. CALL is a collective, a size, and optionally group=RULE (as for --split), such "
              "as \"alltoall 16M group=mod:2\"; repeatable"},
     {0, "mode", "throughput|latency", &weiri_option_words, AT(mode), .initial = "throughput",

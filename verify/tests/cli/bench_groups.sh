@@ -85,8 +85,32 @@ for bad in 'MOD 0' 'XOR 2' 2 'mod x'; do
     check "the message names the variable" says "NCCL_TESTS_SPLIT=$bad: expected and, or, mod or div"
 done
 check "--split with --tune is a usage error" ends_with 2 ./bench_allreduce -g 2 --split mod:2 --tune "$scratch/t"
-check "bench_barrier, which has no groups, says so" ends_with 0 env NCCL_TESTS_SPLIT='MOD 2' ./bench_barrier -g 2 -n 4
-check "its warning names the variable" says 'does not obey: NCCL_TESTS_SPLIT (benchmarks without --split measure all ranks together)'
+check "bench_blocks, which has no groups, says so" ends_with 0 env NCCL_TESTS_SPLIT='MOD 2' ./bench_blocks -g 2 -n 2
+check "its warning names the variable and the programs" says \
+    'does not obey: NCCL_TESTS_SPLIT (bench_moe and bench_blocks measure all ranks together, bench_replay the recorded communicators)'
+
+check "bench_barrier: groups of 2, 2 and 1 ranks: ends with 0" \
+    ends_with 0 env NCCL_TESTS_SPLIT='DIV 2' ./bench_barrier -g 5 -n 40 --csv "$csv"
+check "a row of all, and one for each group" judged '
+assert [(row["group"], row["nranks"], row["verify"]) for row in rows] == [
+    ("all", "2", "pass"), ("0", "2", "pass"), ("1", "2", "pass"), ("2", "1", "pass")], rows
+assert all(float(rows[0]["median_us"]) >= float(row["median_us"]) > 0 for row in rows)'
+check "a rank that leaves at once is counted in its group, and named with the late rank of that group" eval \
+    'ends_with 1 ./bench_barrier -g 4 --split mod:2 -n 40 --inject drop-rank --csv "$csv" && says "when rank 2, which was 20000 us late"'
+check "the other group has no errors" judged '
+assert [(row["group"], row["wrong"], row["median_us"]) for row in rows] == [("all", "1", ""), ("0", "1", ""), ("1", "0", "")], rows'
+check "drop-rank@timed is found in a group" eval \
+    'ends_with 1 ./bench_barrier -g 4 --split div:2 -n 40 --inject drop-rank@timed && says "rank 0: weir: left timed barrier 2"'
+check "bench_init: communicators of two groups at the same time: ends with 0" \
+    ends_with 0 ./bench_init -g 5 --split mod:2 -n 3 --peer "$PWD/build/libweir_nccl.so" --csv "$csv"
+check "each phase of both has three rows" judged '
+later = [row for row in rows if not row["algo"].startswith("first:")]
+assert len(later) == 2 * 7 * 3 and [row["group"] for row in later[:3]] == ["all", "0", "1"], rows
+assert [row["nranks"] for row in later[:3]] == ["3", "3", "2"] and all(row["wrong"] == "0" for row in rows), rows'
+check "a wrong result is counted in its group" eval \
+    'ends_with 1 ./bench_init -g 4 --split div:2 -n 2 --inject flip-bit --csv "$csv" && says "rank 3: weir: call-1MiB"'
+check "only there" judged '
+assert [row["wrong"] for row in rows if row["algo"] == "call-1MiB"] == ["1", "0", "1"], rows'
 
 for side in mod:2 div:2; do
     check "a run with --split $side" ends_with 0 ./bench_allreduce -g 4 --split $side -b 64 -e 64 -n 6 --csv "$scratch/$side.csv"

@@ -67,6 +67,16 @@ check "its row has no pattern" judged 'assert [row["dist"] for row in rows] == [
 check "bench_sendrecv takes patterns, too" ends_with 0 ./bench_sendrecv -g 4 --pattern ring,bisection -b 8 -e 8 -n 4 --csv "$csv"
 check "a ring and a bisection of four ranks" judged 'assert [row["dist"] for row in rows] == ["", "bisection"]; assert sum("# Pattern:" in line for line in lines) == 2'
 
+check "copies as a peer in every pattern: ends with 0" ends_with 0 ./bench_p2p -g 3 -b 8 -e 1M -f 4096 -n 6 --peer copies --csv "$csv"
+check "both are checked, and copies have their own rows" judged '
+assert len(rows) == 60 and all(row["verify"] == "pass" for row in rows)
+assert sum(row["contender"] == "copies" for row in rows) == 30'
+check "copies in groups: ends with 0" ends_with 0 ./bench_sendrecv -g 4 --split mod:2 -b 4K -e 4K -n 6 --peer copies
+check "copies need memory that peers map" eval \
+    'ends_with 2 ./bench_p2p -g 2 --buffers unregistered -b 8 -e 8 --peer copies && errs "--peer copies: it needs memory that peers map"'
+check "copies serve sendrecv only" eval \
+    'ends_with 2 ./bench_allreduce -g 2 --peer copies && errs "only bench_sendrecv and bench_p2p have it"'
+
 check "an unknown pattern is a usage error" ends_with 2 ./bench_p2p -g 2 --pattern oneway,star
 check "the message has the patterns" errs '--pattern oneway,star: expected a list of ring, pingpong, oneway, bothways, shift and bisection'
 check "an empty word is a usage error" ends_with 2 ./bench_p2p -g 2 --pattern oneway,

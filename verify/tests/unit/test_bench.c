@@ -418,8 +418,8 @@ TEST(variables_of_nccl_that_change_nothing_are_named)
     setenv("NCCL_BUFFSIZE", "1", 1);
     setenv("NCCL_PROTO", "", 1); /* empty counts as unset */
     assert_int_equal(bench_environment_foreign(1, 0, text, sizeof text), 1);
-    assert_string_equal(text, "NCCL_TESTS_SPLIT (benchmarks without --split measure all ranks "
-                              "together)");
+    assert_string_equal(text, "NCCL_TESTS_SPLIT (bench_moe and bench_blocks measure all ranks "
+                              "together, bench_replay the recorded communicators)");
     assert_int_equal(bench_environment_foreign(0, 0, text, sizeof text), 2);
     assert_string_equal(text, "NCCL_ALGO (--algo); NCCL_BUFFSIZE");
     unsetenv("NCCL_TESTS_SPLIT");
@@ -571,7 +571,9 @@ TEST(variables_that_mislead_are_named_with_what_helps)
         {"NCCL_IB_HCA", "NCCL_IB_HCA (WEIR_IB_HCA)", 0},
         {"NCCL_IB_TC", "NCCL_IB_TC", 0},
         {"NCCL_TESTS_SPLIT_MASK",
-         "NCCL_TESTS_SPLIT_MASK (benchmarks without --split measure all ranks together)", 1},
+         "NCCL_TESTS_SPLIT_MASK (bench_moe and bench_blocks measure all ranks together, "
+         "bench_replay the recorded communicators)",
+         1},
         {"NCCL_TESTS_OF_LATER", "NCCL_TESTS_OF_LATER", 1}, /* unknown to this version */
     };
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
@@ -839,8 +841,8 @@ TEST(peers_are_known_by_their_kind)
                      mode = bench_peer_of("nccl:default"), path = bench_peer_of("./libnccl.so"),
                      other = {.text = "other", .kind = BENCH_PEER_NCCL_EP};
     bench_peer_list(words, sizeof words);
-    assert_string_equal(words, "mpi, nccl, nccl:default, nccl:symmetric, nccl:zero-cta, or a "
-                               "library's path (with a /)");
+    assert_string_equal(words, "mpi, nccl, nccl:default, nccl:symmetric, nccl:zero-cta, copies, "
+                               "or a library's path (with a /)");
     assert_int_equal(mpi.needs, BENCH_PEER_NEEDS_MPI);
     assert_int_equal(nccl.needs, BENCH_PEER_NEEDS_GPU);
     assert_int_equal(path.needs, BENCH_PEER_NEEDS_GPU);
