@@ -135,12 +135,17 @@ static weir_status run_checked(const replay_measurement *m, replay_subject *s, s
     return bench_job_agree(m->job, status, s->candidate.name);
 }
 
-static double spin(double until_us)
+/* Computes until then on the host. Like a job's computation, it writes the input of the next call,
+ * without changing it, so that the input is in this core's cache. */
+static double compute(const replay_work *next, double until_us)
 {
-    double now;
-    do
-        now = weiri_clock_us();
-    while (now < until_us);
+    enum { LINE_BYTES = 64, LINES = 512 };
+    volatile char *in = next->in;
+    const size_t bytes = next->in_elements * weir_dtype_bytes((weir_dtype)next->dtype);
+    double now = weiri_clock_us();
+    for (size_t at = 0; now < until_us; now = weiri_clock_us())
+        for (int line = 0; line < LINES && at < bytes; line++, at += LINE_BYTES)
+            in[at] = in[at];
     return now;
 }
 
@@ -191,7 +196,7 @@ static weir_status time_work(const lane_run *run, size_t at, double *now_us)
         status = bench_gpu_compute(plan->job->gpu, work->lane, (double)work->gap_s * 1e6,
                                    run->m->options->sms);
     else if (work->gap_s > 0)
-        *now_us = spin(*now_us + (double)work->gap_s * 1e6);
+        *now_us = compute(work, *now_us + (double)work->gap_s * 1e6);
     if (!run->s || status != WEIR_OK)
         return status;
     run->s->starts_us[at] = *now_us;
@@ -250,6 +255,8 @@ static weir_status run_timed(const replay_measurement *m, replay_subject *s, int
     }
     s->step_us[repetition] = *step_us;
     s->calls_us[repetition] = plan->job->gpu ? *step_us - m->compute_us : sum;
+    if (!plan->job->gpu)
+        s->typical_us[repetition] = replay_typical_us(&m->typical, plan, s->starts_us, s->ends_us);
     return status;
 }
 
@@ -322,6 +329,8 @@ weir_status replay_measure_open(replay_measurement *m, const replay_options *opt
         status = bench_gpu_add_lanes(m->job->gpu, plan->nlanes);
     else
         status = replay_crew_open(plan->nlanes, &m->crew);
+    if (status == WEIR_OK)
+        status = replay_typical_open(&m->typical, plan);
     status = bench_job_agree(m->job, status, "lanes");
     if (status == WEIR_OK)
         status = choose_fault(m);
@@ -341,12 +350,14 @@ weir_status replay_measure_open(replay_measurement *m, const replay_options *opt
 void replay_measure_close(replay_measurement *m)
 {
     replay_crew_close(m->crew);
+    replay_typical_close(&m->typical);
     for (int i = 0; i < m->count; i++) {
         replay_subject *s = &m->subjects[i];
         if (s->candidate.state)
             s->candidate.ops->close(&s->candidate);
         free(s->step_us);
         free(s->calls_us);
+        free(s->typical_us);
         free(s->class_us);
         free(s->instance_us);
         free(s->starts_us);
@@ -401,8 +412,9 @@ static weir_status plan_rounds(replay_measurement *m)
         replay_subject *s = &m->subjects[i];
         s->step_us = calloc(n, sizeof(double));
         s->calls_us = calloc(n, sizeof(double));
+        s->typical_us = calloc(n, sizeof(double));
         s->class_us = calloc(n * (size_t)m->plan->nclasses + 1, sizeof(double));
-        if (!s->step_us || !s->calls_us || !s->class_us)
+        if (!s->step_us || !s->calls_us || !s->typical_us || !s->class_us)
             status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for %zu times", n);
     }
     return bench_job_agree(m->job, status, "times");
@@ -424,44 +436,6 @@ static weir_status run_round(replay_measurement *m, replay_subject *s, int round
 
 /* ------------------------------------------------------------ times of all ranks */
 
-/* How long ranks waited for the last one of each call, and how long calls took from then on: means
- * of ranks, in the last repetition. Collective. */
-static weir_status split_waits(const replay_measurement *m, replay_subject *s)
-{
-    const replay_plan *plan = m->plan;
-    const int instances = (int)plan->schedule->instances;
-    double sums[2] = {0, 0};
-    s->wait_us = s->transfer_us = NAN;
-    if (!bench_job_has_common_clock(m->job) || m->job->gpu)
-        return WEIR_OK;
-    double *last = malloc(((size_t)instances + 1) * sizeof *last);
-    weir_status status = WEIR_OK;
-    if (!last)
-        status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for times");
-    status = bench_job_agree(m->job, status, "times");
-    if (status != WEIR_OK) {
-        free(last);
-        return status;
-    }
-    for (int i = 0; i < instances; i++)
-        last[i] = 0;
-    for (size_t i = 0; i < plan->nworks; i++)
-        last[plan->works[i].step->instance] = s->starts_us[i];
-    bench_exchange_reduce(m->job, BENCH_FOLD_MAX, last, instances, last);
-    bench_exchange_broadcast(m->job, last, (size_t)instances * sizeof *last, 0);
-    for (size_t i = 0; i < plan->nworks; i++) {
-        const double begin = last[plan->works[i].step->instance];
-        const double met = begin < s->ends_us[i] ? begin : s->ends_us[i];
-        sums[0] += met - s->starts_us[i];
-        sums[1] += s->ends_us[i] - met;
-    }
-    free(last);
-    bench_exchange_reduce(m->job, BENCH_FOLD_SUM, sums, 2, sums);
-    s->wait_us = sums[0] / m->job->nranks;
-    s->transfer_us = sums[1] / m->job->nranks;
-    return WEIR_OK;
-}
-
 /* Gives rank 0 the times of all ranks. Collective; agreed. */
 static weir_status gather_times(const replay_measurement *m, replay_subject *s)
 {
@@ -475,12 +449,18 @@ static weir_status gather_times(const replay_measurement *m, replay_subject *s)
         s->instance_us[i] /= n;
     bench_exchange_reduce(m->job, BENCH_FOLD_MAX, s->step_us, n, s->step_us);
     bench_exchange_reduce(m->job, BENCH_FOLD_SUM, s->calls_us, n, s->calls_us);
+    bench_exchange_reduce(m->job, BENCH_FOLD_SUM, s->typical_us, n, s->typical_us);
     bench_exchange_reduce(m->job, BENCH_FOLD_MAX, s->class_us, n * plan->nclasses, s->class_us);
     bench_exchange_reduce(m->job, BENCH_FOLD_MAX, s->instance_us, (int)plan->schedule->instances,
                           s->instance_us);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         s->calls_us[i] /= m->job->nranks;
-    return split_waits(m, s);
+        s->typical_us[i] /= m->job->nranks;
+    }
+    s->waits = (replay_waits){NAN, NAN};
+    return bench_job_has_common_clock(m->job) && !m->job->gpu
+               ? replay_split_waits(m, s->starts_us, s->ends_us, &s->waits)
+               : WEIR_OK;
 }
 
 /* Adds up wrong elements on every rank; the lowest rank with an error describes it. Collective. */
@@ -521,5 +501,5 @@ weir_status replay_measure(replay_measurement *m)
         gather_wrong(m, &m->subjects[i]);
         status = gather_times(m, &m->subjects[i]);
     }
-    return status;
+    return status == WEIR_OK ? replay_collect_recorded(m) : status;
 }

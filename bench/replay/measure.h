@@ -11,17 +11,36 @@
 
 enum { REPLAY_ROUNDS_MAX = 256, REPLAY_CANDIDATES_MAX = 1 + BENCH_PEERS_MAX };
 
+/* Means of ranks: how long they waited for the last one of each call, and how long calls took from
+ * then on; NAN: unknown. */
+typedef struct replay_waits {
+    double wait_us, transfer_us;
+} replay_waits;
+
+/* This rank's steps in the order of classes, for replay_typical_us. */
+typedef struct replay_typical {
+    uint32_t *order;
+    double *scratch;
+} replay_typical;
+
+/* The recorded times of steps, as those of a repetition; means of ranks, on rank 0; NAN: unknown.
+ */
+typedef struct replay_recorded {
+    double calls_us, typical_us;
+    replay_waits waits;
+} replay_recorded;
+
 /* What one candidate took. Arrays have an entry for each repetition; on rank 0 those of all ranks
  * together, after replay_measure. */
 typedef struct replay_subject {
     replay_candidate candidate;
     double *step_us;     /* the slowest rank's */
     double *calls_us;    /* in calls, a mean of ranks */
+    double *typical_us;  /* the same, each call with the median of its class; host only */
     double *class_us;    /* of each class, then each repetition: of one call on the slowest rank */
     double *instance_us; /* of each instance: a mean, of the slowest rank */
     uint64_t wrong[REPLAY_CLASSES_MAX]; /* elements */
-    double wait_us, transfer_us;        /* of the last repetition; NAN: ranks have no clock in
-                                           common */
+    replay_waits waits;                 /* of the last repetition */
     char message[200];                  /* the first error on this rank; "" */
     double begin_us;                    /* of the last repetition, on this rank's clock */
     double *starts_us, *ends_us;        /* of each step, in the last repetition */
@@ -37,6 +56,8 @@ typedef struct replay_measurement {
     size_t fault_at;   /* the step that --inject changes on this rank; SIZE_MAX: none */
     double compute_us; /* a step's computation without its calls, on the slowest rank */
     replay_crew *crew; /* host: a thread for each lane */
+    replay_typical typical;
+    replay_recorded recorded;
 } replay_measurement;
 
 /* Opens weir and the peers of the options. Collective; agreed; a failure is reported. Release with
@@ -47,6 +68,20 @@ weir_status replay_measure_open(replay_measurement *m, const replay_options *opt
 weir_status replay_measure(replay_measurement *m);
 /* Collective. */
 void replay_measure_close(replay_measurement *m);
+
+/* The order of replay_typical_us. Local; a failure is noted. */
+weir_status replay_typical_open(replay_typical *typical, const replay_plan *plan);
+void replay_typical_close(replay_typical *typical);
+/* The time of all calls of this rank if each took the median of its class, so that neither first
+ * calls nor a core that another process used count. Local. */
+double replay_typical_us(const replay_typical *typical, const replay_plan *plan,
+                         const double *starts_us, const double *ends_us);
+/* Divides the times of steps on a clock that ranks share. Collective; agreed; a failure is
+ * reported. */
+weir_status replay_split_waits(const replay_measurement *m, const double *starts_us,
+                               const double *ends_us, replay_waits *waits);
+/* Fills in m->recorded. Collective; agreed; a failure is reported. */
+weir_status replay_collect_recorded(replay_measurement *m);
 
 /* Writes the input of a step, and poison into its output. The data depend on the step. Local. */
 weir_status replay_data_fill(const replay_plan *plan, const replay_work *work, size_t seed);

@@ -185,20 +185,32 @@ static void whole_row(bench_report *report, const replay_measurement *m, const c
 
 /* ---------------------------------------------------------------------- lines */
 
-/* The recorded time in calls, a mean of ranks, us; NAN if a call's is unknown. */
-static double recorded_us(const replay_trace *trace)
+/* Compares times with the recorded ones. */
+static void write_recorded(const replay_measurement *m, const replay_subject *s, double calls_us)
 {
-    double sum = 0;
-    for (int rank = 0; rank < trace->nranks; rank++)
-        for (size_t i = 0; i < trace->ranks[rank].count; i++)
-            sum += (double)trace->ranks[rank].calls[i].duration_s;
-    return sum * 1e6 / trace->nranks;
+    const replay_recorded *r = &m->recorded;
+    const bench_stats typical = stats_of(m, s->typical_us);
+    if (isnan(r->calls_us) || r->calls_us <= 0)
+        return;
+    printf("# %s: the recorded communication took %.1f us; here it takes %.2f of that%s\n",
+           s->candidate.name, r->calls_us, calls_us / r->calls_us,
+           m->options->gaps ? "" : ", without the computation between calls (see --gaps)");
+    if (m->job->gpu || r->typical_us <= 0)
+        return;
+    printf("# %s: if each call takes the median of its kind, %.1f us were recorded and %.1f us are "
+           "here: %.2f [%.2f, %.2f]\n",
+           s->candidate.name, r->typical_us, typical.median, typical.median / r->typical_us,
+           typical.ci_low / r->typical_us, typical.ci_high / r->typical_us);
+    if (!isnan(r->waits.wait_us) && !isnan(s->waits.wait_us))
+        printf("# %s: recorded waits %.1f us, transfers %.1f us; waits are %.2f of that here, "
+               "transfers %.2f\n",
+               s->candidate.name, r->waits.wait_us, r->waits.transfer_us,
+               s->waits.wait_us / r->waits.wait_us, s->waits.transfer_us / r->waits.transfer_us);
 }
 
 static void write_whole(const replay_measurement *m, const replay_subject *s)
 {
     const bench_stats step = stats_of(m, s->step_us), calls = stats_of(m, s->calls_us);
-    const double recorded = recorded_us(m->plan->trace);
     printf("# %s: a step takes %.1f us [%.1f, %.1f], its communication %.1f us [%.1f, %.1f]",
            s->candidate.name, step.median, step.ci_low, step.ci_high, calls.median, calls.ci_low,
            calls.ci_high);
@@ -206,14 +218,13 @@ static void write_whole(const replay_measurement *m, const replay_subject *s)
         printf(", of which %.1f us are exposed: computation alone takes %.1f us",
                step.median - m->compute_us, m->compute_us);
     printf("\n");
-    if (!isnan(s->wait_us) && s->wait_us + s->transfer_us > 0)
+    if (!isnan(s->waits.wait_us) && s->waits.wait_us + s->waits.transfer_us > 0)
         printf("# %s: ranks wait for each other %.1f us (%.0f%%), transfers take %.1f us (the last "
                "repetition, means of ranks)\n",
-               s->candidate.name, s->wait_us, 100 * s->wait_us / (s->wait_us + s->transfer_us),
-               s->transfer_us);
-    if (!isnan(recorded) && recorded > 0)
-        printf("# %s: the recorded communication took %.1f us; here it takes %.2f of that\n",
-               s->candidate.name, recorded, calls.median / recorded);
+               s->candidate.name, s->waits.wait_us,
+               100 * s->waits.wait_us / (s->waits.wait_us + s->waits.transfer_us),
+               s->waits.transfer_us);
+    write_recorded(m, s, calls.median);
 }
 
 static void write_ratio(const replay_measurement *m, const replay_subject *weir,

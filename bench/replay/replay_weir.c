@@ -34,8 +34,18 @@ static int choose_apart(const replay_plan *plan, int *opened, int first, int *co
     return chosen;
 }
 
-/* Communicators without a common rank are created by one division of the job's communicator. The
- * state becomes a list of this rank's, by set; NULL: it is not in it. */
+/* Whether a set is all ranks of the job in their order. */
+static int is_whole(const replay_plan *plan, const replay_comm *set)
+{
+    int member = 0;
+    while (member < set->nranks && set->ranks[member] == member)
+        member++;
+    return member == plan->job->nranks;
+}
+
+/* The first set of all ranks is the job's communicator, to which the memory belongs, as in most
+ * jobs. Communicators without a common rank are created by one division of the job's communicator.
+ * The state becomes a list of this rank's, by set; NULL: it is not in it. */
 static weir_status weir_replay_open(replay_candidate *self)
 {
     const replay_plan *plan = self->plan;
@@ -46,6 +56,12 @@ static weir_status weir_replay_open(replay_candidate *self)
     if (!opened || !comms)
         status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for communicators");
     status = bench_job_agree(plan->job, status, "communicators");
+    for (int i = 0; i < plan->schedule->nsets && status == WEIR_OK; i++)
+        if (is_whole(plan, plan->sets[i])) {
+            comms[i] = plan->job->comm;
+            opened[i] = 1;
+            break;
+        }
     for (int i = 0; i < plan->schedule->nsets && status == WEIR_OK; i++) {
         weir_comm_config config = WEIR_COMM_CONFIG_INIT;
         weir_comm *made = NULL;
@@ -85,7 +101,8 @@ static void weir_replay_close(replay_candidate *self)
 {
     weir_comm **comms = self->state;
     for (int i = 0; comms && i < self->plan->schedule->nsets; i++)
-        weir_comm_destroy(comms[i]);
+        if (comms[i] != self->plan->job->comm)
+            weir_comm_destroy(comms[i]);
     free(comms);
     self->state = NULL;
 }
