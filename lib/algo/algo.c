@@ -181,6 +181,7 @@ static void algo_note_call(const weir_algo *algo, weir_comm *comm)
         return;
     memcpy(coll->executed, algo->name, sizeof coll->executed);
     coll->last_algo = coll->executed;
+    comm->last_blocks = 0; /* unknown: it launches its own kernels */
 }
 
 /* Launches an algorithm of a program. */

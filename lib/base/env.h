@@ -20,6 +20,14 @@
       "1: reductions have the same bits at every size, by every algorithm and in all memory")      \
     X(MAX_BLOCKS, "WEIR_MAX_BLOCKS", "(the algorithm's)",                                          \
       "largest number of thread blocks in a collective's GPU kernel")                              \
+    X(BLOCK_POLICY, "WEIR_BLOCK_POLICY", "default",                                                \
+      "multiprocessors for collectives: default, efficiency (at most 16 thread blocks), zero "     \
+      "(copy engines where possible)")                                                             \
+    X(NCCL_MAX_CTAS, "NCCL_MAX_CTAS", "(none)", "libweir_nccl.so: the same as WEIR_MAX_BLOCKS")    \
+    X(NCCL_MIN_CTAS, "NCCL_MIN_CTAS", "(none)",                                                    \
+      "libweir_nccl.so: least number of thread blocks in a collective's GPU kernel")               \
+    X(NCCL_CTA_POLICY, "NCCL_CTA_POLICY", "(none)",                                                \
+      "libweir_nccl.so: as WEIR_BLOCK_POLICY, by name or number: 0, 1, 2")                         \
     X(CHECK, "WEIR_CHECK", "0",                                                                    \
       "1: compare the ranks' calls, and name those that differ; in benchmarks the default is 1")   \
     X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "timeout of every wait, in milliseconds")            \

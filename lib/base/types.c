@@ -96,6 +96,12 @@ const char *weir_backend_name(weir_backend backend)
     return (unsigned)backend < sizeof names / sizeof *names ? names[backend] : NULL;
 }
 
+const char *weir_block_policy_name(weir_block_policy policy)
+{
+    static const char *const names[] = {"auto", "default", "efficiency", "zero"};
+    return (unsigned)policy < sizeof names / sizeof *names ? names[policy] : NULL;
+}
+
 /* Finds the position of name in names. On failure the error line lists all known names. */
 static weir_status types_find_name(const char *what, const char *const *names, int count,
                                    const char *name, int *position)

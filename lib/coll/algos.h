@@ -62,7 +62,8 @@ weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weiri_task *task);
 
 /* GPUs of one node: launches the kernel of the selected algorithm. If that has none, as copy
  * engines have, or does not serve the call, the last one that is selected for shorter calls and
- * serves it, else the collective's general one. Does not block. */
+ * serves it, else the collective's general one. With WEIR_BLOCKS_ZERO, copy engines serve
+ * the call if they can. Does not block. */
 weir_status weiri_cuda_run(weiri_coll *coll, const weiri_task *task);
 
 /* GPUs of one node: the same with copy engines; without symmetric memory, the general kernel. */

@@ -420,6 +420,7 @@ static weir_status task_start(weiri_coll *coll, weiri_task *task)
     }
     task->choice = choice;
     coll->last_algo = choice->name;
+    coll->comm->last_blocks = 0;
     coll->is_one_way = contract->has_root;
     weiri_comm_enter(coll->comm, call->collective);
     weiri_algo_run run = choice->algo->run;
@@ -542,6 +543,9 @@ static inline void call_init(weir_call *call, weir_collective collective, weir_d
     call->extras = NULL;
     call->executor = NULL;
     call->scratch = NULL;
+    call->max_blocks = 0;
+    call->min_blocks = 0;
+    call->block_policy = WEIR_BLOCKS_AUTO;
 }
 
 static inline weir_status call_named(weir_comm *comm, weir_collective collective, const void *in,

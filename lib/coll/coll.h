@@ -168,7 +168,8 @@ struct weiri_coll {
                                   * host/broadcast.c) */
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
     const char *last_algo;
-    char executed[32]; /* what last_algo points to after a custom algorithm */
+    unsigned without_engines; /* bits of collectives: WEIR_BLOCKS_ZERO is logged to run kernels */
+    char executed[32];        /* what last_algo points to after a custom algorithm */
 
     int is_one_way; /* the data of the current call flow to or from its root only, so that senders
                      * may be far ahead */

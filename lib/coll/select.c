@@ -10,15 +10,16 @@
  *   allreduce   4          cuda   512        packet     1x64
  *
  * cores is "own" if every rank has a core, "shared" if ranks outnumber the cores, "any" for both,
- * "cuda" for ranks on GPUs, and "net" for ranks on several nodes, or "net-shared" if they outnumber
- * the cores of a machine, some of them share a node, and they use no GPUs. plain-own, plain-shared
- * and plain are the same as own, shared and any for calls on memory that peers cannot map: where
- * the other rows choose an algorithm that needs mapped memory, these rows replace it. max_bytes is
- * the size that a benchmark prints (the larger one of bytes sent and received); "-" is no limit. Of
- * the rows that match a communicator, those with the smallest max_ranks, and with the cores of the
- * first of them, are used, in order of size. A collective without rows is served by its first row
- * of the algorithm table. The built-in rows also have "own-traded", for two ranks that trade their
- * slots (coll.h), and "own-numa", for ranks on several NUMA nodes.
+ * "cuda" for ranks on GPUs ("cuda:8" if their kernels have at most 8 thread blocks,
+ * weir_comm_config.max_blocks), and "net" for ranks on several nodes, or "net-shared" if they
+ * outnumber the cores of a machine, some of them share a node, and they use no GPUs. plain-own,
+ * plain-shared and plain are the same as own, shared and any for calls on memory that peers cannot
+ * map: where the other rows choose an algorithm that needs mapped memory, these rows replace it.
+ * max_bytes is the size that a benchmark prints (the larger one of bytes sent and received); "-" is
+ * no limit. Of the rows that match a communicator, those with the smallest max_ranks, and with the
+ * cores of the first of them, are used, in order of size. A collective without rows is served by
+ * its first row of the algorithm table. The built-in rows also have "own-traded", for two ranks
+ * that trade their slots (coll.h), and "own-numa", for ranks on several NUMA nodes.
  *
  * Between nodes the built-in rows were measured on up to MEASURED_NODES nodes. For more, and
  * without rows in the file, a cost model selects (coll/internode/cost.h) in all collectives but
@@ -47,6 +48,7 @@
 #include "comm/internode/internode.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +129,18 @@ static weir_algo_backend tuning_backend(const weiri_tuning_row *row)
 {
     if (strncmp(row->cores, "net", 3) == 0)
         return WEIR_ALGO_INTERNODE;
-    return strcmp(row->cores, "cuda") == 0 ? WEIR_ALGO_CUDA : WEIR_ALGO_HOST;
+    return strncmp(row->cores, "cuda", 4) == 0 ? WEIR_ALGO_CUDA : WEIR_ALGO_HOST;
+}
+
+/* The thread blocks up to which a row is for GPUs: of "cuda:8" 8, of other rows INT_MAX; 0 for a
+ * number that is none. */
+static int row_blocks(const weiri_tuning_row *row)
+{
+    int blocks;
+    char extra;
+    if (strncmp(row->cores, "cuda:", 5) != 0)
+        return INT_MAX;
+    return sscanf(row->cores, "cuda:%d%c", &blocks, &extra) == 1 && blocks > 0 ? blocks : 0;
 }
 
 /* "16x64", or an empty text for the default grid. Returns -1 for other texts. */
@@ -186,10 +199,10 @@ static weir_status tuning_check_row(const weiri_tuning_row *row, const char *fil
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: %s has no algorithm '%s'; known are auto%s",
                           file, line, row->collective, row->algo,
                           known_algos(tuning_backend(row), collective, known, sizeof known));
-    if (!is_cores_word(row->cores))
+    if (!is_cores_word(row->cores) && (row_blocks(row) == INT_MAX || !row_blocks(row)))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: cores is '%s'; expected own, shared, any, plain-own, "
-                          "plain-shared, plain, cuda, net or net-shared",
+                          "plain-shared, plain, cuda, cuda:BLOCKS, net or net-shared",
                           file, line, row->cores);
     if (is_plain(row) && needs_mapped(row, (weir_collective)collective))
         return weiri_fail(WEIR_ERR_INVALID,
@@ -327,6 +340,8 @@ static int row_matches(const weiri_coll *coll, const weiri_tuning_row *row, int 
         return 0;
     if (coll->comm->internode && strcmp(row->cores, "net") == 0)
         return 1;
+    if (weir_comm_algo_backend(coll->comm) == WEIR_ALGO_CUDA && row_blocks(row) != INT_MAX)
+        return coll->comm->budget.most && coll->comm->budget.most <= row_blocks(row);
     if (weir_comm_algo_backend(coll->comm) != WEIR_ALGO_HOST)
         return strcmp(row->cores, cores) == 0;
     const char *word = row->cores + (plain ? strlen("plain") : 0) + (plain && row->cores[5] == '-');
@@ -379,7 +394,8 @@ static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective
     const char *name = weir_collective_name((weir_collective)collective);
     for (size_t i = 0; i < count; i++)
         if (strcmp(rows[i].collective, name) == 0 && row_matches(coll, &rows[i], plain) &&
-            (!group || rows[i].max_ranks < group->max_ranks))
+            (!group || rows[i].max_ranks < group->max_ranks ||
+             (rows[i].max_ranks == group->max_ranks && row_blocks(&rows[i]) < row_blocks(group))))
             group = &rows[i];
     return group;
 }
@@ -698,6 +714,12 @@ weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, 
     coll->forced_collective = collective;
     *choices = &coll->forced;
     return WEIR_OK;
+}
+
+int weir_comm_last_blocks(const weir_comm *comm)
+{
+    const weir_comm *gpus = comm->gpu_comm ? comm->gpu_comm : comm;
+    return gpus->gpu ? gpus->last_blocks : 0;
 }
 
 const char *weir_comm_last_algo(const weir_comm *comm)

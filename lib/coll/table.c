@@ -128,6 +128,7 @@ const weiri_algo *const weiri_algo_table[] = {
     KERNEL(SENDRECV, "direct", exchange_direct, "a short block as LL packets, a long one stored"),
     COPY_ENGINE(ALLGATHER, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory"),
     COPY_ENGINE(ALLTOALL, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory"),
+    COPY_ENGINE(BROADCAST, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory"),
     COPY_ENGINE(ALLREDUCE, "ce", weiri_cuda_allreduce_ce,
                 "copy engines exchange and gather, kernels reduce meanwhile; symmetric memory"),
 #endif

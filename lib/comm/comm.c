@@ -39,9 +39,15 @@ static weir_status comm_compare_placements(const weiri_placement *placements, in
     if (theirs->invariant != mine->invariant)
         return comm_refuse_value("invariant", mine->invariant, rank, theirs->invariant, other,
                                  WEIRI_ENV_INVARIANT);
-    if (theirs->max_blocks != mine->max_blocks)
-        return comm_refuse_value("max_blocks", mine->max_blocks, rank, theirs->max_blocks, other,
+    if (theirs->budget.most != mine->budget.most)
+        return comm_refuse_value("max_blocks", mine->budget.most, rank, theirs->budget.most, other,
                                  WEIRI_ENV_MAX_BLOCKS);
+    if (theirs->budget.least != mine->budget.least)
+        return comm_refuse_value("min_blocks", mine->budget.least, rank, theirs->budget.least,
+                                 other, WEIRI_ENV_NCCL_MIN_CTAS);
+    if (theirs->budget.policy != mine->budget.policy)
+        return comm_refuse_value("block_policy", (int)mine->budget.policy, rank,
+                                 (int)theirs->budget.policy, other, WEIRI_ENV_BLOCK_POLICY);
     return WEIR_OK;
 }
 
@@ -57,7 +63,7 @@ static weir_status comm_find_placements(weir_boot *boot, const weir_comm_config 
                                          .pid = (int32_t)getpid(),
                                          .job_rank = weiri_recorder_job_rank(rank),
                                          .invariant = own->invariant,
-                                         .max_blocks = own->max_blocks,
+                                         .budget = weiri_budget_of_config(own),
                                          .monitor = *monitor};
     weiri_host_own_cores(rank, placements[rank].cores);
     weir_status status = weir_boot_allgather(boot, placements, sizeof *placements);
@@ -106,23 +112,42 @@ static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
     return status;
 }
 
+/* Checks the budget of thread blocks, and adds the environment's. */
+static weir_status comm_read_budget(weir_comm_config *own)
+{
+    long most = own->max_blocks;
+    if (own->max_blocks < 0 || own->min_blocks < 0)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s is %d; expected 1 or more, or 0 for the algorithm's own number",
+                          own->max_blocks < 0 ? "max_blocks" : "min_blocks",
+                          own->max_blocks < 0 ? own->max_blocks : own->min_blocks);
+    if (!weir_block_policy_name(own->block_policy))
+        return weiri_fail(WEIR_ERR_INVALID, "block_policy is %d; expected a WEIR_BLOCKS_ value",
+                          (int)own->block_policy);
+    const weir_status status =
+        own->max_blocks ? WEIR_OK : weiri_env_long(WEIRI_ENV_MAX_BLOCKS, 1, INT_MAX, 0, &most);
+    own->max_blocks = (int)most;
+    const char *word = weiri_env(WEIRI_ENV_BLOCK_POLICY);
+    for (int i = 0; own->block_policy == WEIR_BLOCKS_AUTO && word && i <= WEIR_BLOCKS_ZERO; i++)
+        if (strcmp(word, weir_block_policy_name((weir_block_policy)i)) == 0)
+            own->block_policy = i == WEIR_BLOCKS_AUTO ? WEIR_BLOCKS_DEFAULT : (weir_block_policy)i;
+    if (status == WEIR_OK && own->block_policy == WEIR_BLOCKS_AUTO && word)
+        return weiri_fail(WEIR_ERR_INVALID, "%s=%s: expected default, efficiency or zero",
+                          weiri_env_name(WEIRI_ENV_BLOCK_POLICY), word);
+    if (own->block_policy == WEIR_BLOCKS_AUTO)
+        own->block_policy = WEIR_BLOCKS_DEFAULT;
+    return status;
+}
+
 /* Adds the environment's values to a configuration. */
 static weir_status comm_read_environment(weir_comm_config *own)
 {
-    long invariant = 0, max_blocks = own->max_blocks;
+    long invariant = 0;
     if (own->invariant < 0 || own->invariant > 1)
         return weiri_fail(WEIR_ERR_INVALID, "invariant is %d; expected 0 or 1", own->invariant);
-    if (own->max_blocks < 0)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "max_blocks is %d; expected 1 or more, or 0 for the "
-                          "algorithm's own number",
-                          own->max_blocks);
     weir_status status = weiri_env_long(WEIRI_ENV_INVARIANT, 0, 1, 0, &invariant);
-    if (status == WEIR_OK && !own->max_blocks)
-        status = weiri_env_long(WEIRI_ENV_MAX_BLOCKS, 1, INT_MAX, 0, &max_blocks);
     own->invariant |= (int)invariant;
-    own->max_blocks = (int)max_blocks;
-    return status;
+    return status == WEIR_OK ? comm_read_budget(own) : status;
 }
 
 static int create_has_ended(void *opaque)

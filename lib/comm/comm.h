@@ -19,6 +19,7 @@
 #include "base/fork.h"
 #include "base/transports.h"
 #include "boot/deadline.h"
+#include "comm/budget.h"
 #include "comm/gpu/gpu_view.h"
 #include "transport/transport.h"
 #include <weir/weir.h>
@@ -207,8 +208,9 @@ struct weir_comm {
     uint64_t job;          /* a random number, equal on all ranks */
     int forks;             /* of weiri_fork_count(): detects use in a forked child */
     int rank, nranks, nnodes, local_rank, local_nranks;
-    int invariant;  /* weir_comm_config.invariant, or WEIR_INVARIANT */
-    int max_blocks; /* weir_comm_config.max_blocks, or WEIR_MAX_BLOCKS; 0: no limit */
+    int invariant;       /* weir_comm_config.invariant, or WEIR_INVARIANT */
+    weiri_budget budget; /* of kernels' thread blocks */
+    int last_blocks;     /* the largest grid that the last collective has launched */
 
     /* Backend and transports */
     weir_backend requested;               /* may be auto; gpu shows which one was chosen */

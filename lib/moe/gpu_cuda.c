@@ -165,7 +165,8 @@ static int gpu_default_blocks(const weir_moe *g, int processors, int64_t units, 
                          ? g->config.max_blocks
                          : 2 * processors;
     const int least = processors < most ? processors : most;
-    return wanted < least ? least : wanted < most ? (int)wanted : most;
+    const int blocks = wanted < least ? least : wanted < most ? (int)wanted : most;
+    return weiri_budget_limit(g->comm->budget, blocks);
 }
 
 /* The units of a dispatch are 2 KiB of a row, those of a combine 512 bytes, which a warp loads from

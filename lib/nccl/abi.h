@@ -13,6 +13,8 @@
 #include "nccl/weir_nccl.h"
 #include <weir/weir.h>
 
+#include "comm/budget.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -77,7 +79,7 @@ enum {
 typedef struct weiri_nccl_settings {
     int blocking;
     int contexts, signals; /* of one-sided calls */
-    int max_blocks;        /* 0: no limit */
+    weiri_budget budget;   /* of collectives' thread blocks */
 } weiri_nccl_settings;
 
 typedef struct weiri_nccl_comm {

@@ -108,8 +108,9 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
  * numRmaSig are the numbers of contexts and signals of one-sided calls, 1 by default, and equal on
  * all ranks. With blocking 0, functions that create a communicator return ncclInProgress and its
  * handle at once; until ncclCommGetAsyncError reports ncclSuccess it can only be queried or ended.
- * maxCTAs, equal on all ranks, is the most thread blocks of a collective's kernel. The other
- * members have no effect. */
+ * minCTAs, maxCTAs and CTAPolicy, equal on all ranks, bound the thread blocks of kernels as
+ * min_blocks, max_blocks and block_policy of weir_comm_config do. The other members have no
+ * effect. */
 typedef struct ncclConfig_v23100 {
     size_t size;
     unsigned int magic;
@@ -142,9 +143,9 @@ typedef struct ncclConfig_v23100 {
 /* Options of one collective, for the functions whose names end in Config. Equal on all ranks.
  * algSelection: names of algorithms of weir (weir_algo_list), separated by commas, of which the
  * first that serves the call is used; forceAlgSelection 0: if none does, as if it were NULL.
- * launchCompletionEvent, on GPUs: recorded in the stream before the collective. maxCTAs: the most
- * thread blocks of its kernel, except for gather and scatter. minCTAs, nvlsCTAs, cgaClusterSize and
- * CTAPolicy are checked; they, ext and userProfilerTag do not affect execution. */
+ * launchCompletionEvent, on GPUs: recorded in the stream before the collective. minCTAs, maxCTAs
+ * and CTAPolicy bound its thread blocks, except for gather and scatter. nvlsCTAs and cgaClusterSize
+ * are checked; they, ext and userProfilerTag do not affect execution. */
 typedef struct ncclConfigExt ncclConfigExt_t;
 typedef struct ncclCollConfig_v23200 {
     size_t size;

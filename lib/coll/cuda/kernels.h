@@ -6,6 +6,7 @@
 #define WEIR_COLL_CUDA_KERNELS_H
 
 #include "coll/cuda/args.h"
+#include "comm/budget.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,16 +17,6 @@ typedef struct weiri_gpu_shape {
     int blocks; /* at most WEIRI_GPU_BLOCKS_MAX; all must be resident */
     int threads;
 } weiri_gpu_shape;
-
-/* The grid within two limits of its blocks, a communicator's and a call's; 0: no limit. */
-static inline weiri_gpu_shape weiri_gpu_limit(weiri_gpu_shape shape, int most, int most_of_call)
-{
-    if (most > 0 && shape.blocks > most)
-        shape.blocks = most;
-    if (most_of_call > 0 && shape.blocks > most_of_call)
-        shape.blocks = most_of_call;
-    return shape;
-}
 
 /* The host address of the kernel for a data type and number of ranks, for cudaLaunchKernel, whose
  * only argument is a weiri_gpu_args; NULL for an unknown type. Local. */
@@ -41,6 +32,19 @@ typedef struct weiri_gpu_algo {
     weiri_gpu_shape_of shape;
     weiri_gpu_serves serves;
 } weiri_gpu_algo;
+
+/* The grid for a call within a budget. If the preferred one (0 blocks: the default) has too many
+ * blocks, the default for so many multiprocessors, whose blocks may have more threads. */
+static inline weiri_gpu_shape weiri_gpu_shape_within(const weiri_gpu_algo *algo,
+                                                     const weiri_gpu_args *args, int processors,
+                                                     weiri_gpu_shape preferred, weiri_budget budget)
+{
+    const int most = weiri_budget_limit(budget, processors);
+    if (!preferred.blocks || preferred.blocks > weiri_budget_limit(budget, preferred.blocks))
+        preferred = algo->shape(args, most < processors ? most : processors);
+    preferred.blocks = weiri_budget_limit(budget, preferred.blocks);
+    return preferred;
+}
 
 #define WEIRI_GPU_DECLARE(name)                                                                    \
     const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int nranks);                           \

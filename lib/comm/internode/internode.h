@@ -159,7 +159,8 @@ typedef struct weiri_placement {
     uint64_t kernel;   /* equal for nodes that share cores */
     int32_t pid;
     int32_t job_rank; /* for WEIR_RECORD; -1: not recorded */
-    int32_t invariant, max_blocks;
+    int32_t invariant;
+    weiri_budget budget;
     unsigned char cores[WEIRI_CORES_BYTES];
     weiri_address monitor; /* where its process describes itself (monitor/process.c) */
 } weiri_placement;

@@ -170,7 +170,7 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
     made->rank = weir_boot_rank(boot);
     made->nranks = weir_boot_nranks(boot);
     made->invariant = config->invariant;
-    made->max_blocks = config->max_blocks;
+    made->budget = weiri_budget_of_config(config);
     if (made->nranks > WEIRI_RANKS_MAX)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported",
                             made->nranks, WEIRI_RANKS_MAX);

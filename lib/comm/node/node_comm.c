@@ -281,7 +281,7 @@ static weir_status node_comm_new(weir_boot *boot, const weir_comm_config *config
     made->nranks = made->local_nranks = weir_boot_nranks(boot);
     made->nnodes = 1;
     made->invariant = config->invariant;
-    made->max_blocks = config->max_blocks;
+    made->budget = weiri_budget_of_config(config);
     int timeout_ms = config->timeout_ms > 0 ? config->timeout_ms : weiri_config_timeout_ms();
     made->guard.timeout_ns = (uint64_t)timeout_ms * 1000000u;
     weir_status status = weiri_transport_select(&made->transport);

@@ -310,6 +310,18 @@ typedef enum weir_backend {
                           or "auto", cuda if every rank can have its own GPU, else host */
 } weir_backend;
 
+/* How many thread blocks the kernels of collectives take from other kernels of the GPU. */
+typedef enum weir_block_policy {
+    WEIR_BLOCKS_AUTO,       /* "auto": configuration: what the environment variable
+                               WEIR_BLOCK_POLICY says, else default; call: the communicator's */
+    WEIR_BLOCKS_DEFAULT,    /* "default": as many as are fastest */
+    WEIR_BLOCKS_EFFICIENCY, /* "efficiency": at most 16 */
+    WEIR_BLOCKS_ZERO        /* "zero": copy engines move the data of allgather, alltoall and
+                               broadcast whose output is symmetric memory (weir_mem_symmetric); two
+                               kernels of one block synchronise the ranks. Other calls are served
+                               as with efficiency, which is logged once */
+} weir_block_policy;
+
 /* Configuration of a communicator. Initialise it with WEIR_COMM_CONFIG_INIT, then set fields:
  *
  *     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
@@ -332,11 +344,14 @@ typedef struct weir_comm_config {
     int max_blocks;       /* cuda: the most thread blocks of a collective's kernel, so that other
                              kernels keep the remaining multiprocessors; 0: WEIR_MAX_BLOCKS, else
                              the algorithm's own number. Equal on all ranks */
+    int min_blocks;       /* cuda: the least of them; max_blocks precedes it. 0: the algorithm's own
+                             number. Equal on all ranks */
+    weir_block_policy block_policy; /* cuda. Equal on all ranks */
 } weir_comm_config;
 
 #define WEIR_COMM_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(weir_comm_config), 0, 0, WEIR_BACKEND_AUTO, -1, 0, 0                                \
+        sizeof(weir_comm_config), 0, 0, WEIR_BACKEND_AUTO, -1, 0, 0, 0, WEIR_BLOCKS_AUTO           \
     }
 
 /* Creates a communicator of all ranks of boot. Collective; all ranks get the same status. config
@@ -398,6 +413,8 @@ WEIR_API weir_boot *weir_comm_boot(const weir_comm *comm);
 WEIR_API weir_backend weir_comm_backend(const weir_comm *comm);
 /* Returns the name of a backend ("host"); NULL for an invalid value. */
 WEIR_API const char *weir_backend_name(weir_backend backend);
+/* Returns the name of a policy of thread blocks ("zero"); NULL for an invalid value. */
+WEIR_API const char *weir_block_policy_name(weir_block_policy policy);
 /* Returns the CUDA device number of this rank; -1 on the host backend. */
 WEIR_API int weir_comm_device(const weir_comm *comm);
 /* Returns the transport of the communicator's collectives: between nodes, if there are several. */
@@ -789,12 +806,16 @@ typedef struct weir_call {
                           scratch memory of their collection */
     int max_blocks;    /* CUDA backend: as weir_comm_config.max_blocks, for this call; the smaller
                           one counts. Equal on all ranks */
+    int min_blocks;    /* CUDA backend: replaces the configuration's unless it is 0 */
+    weir_block_policy block_policy; /* CUDA backend: replaces the configuration's unless it is
+                                       WEIR_BLOCKS_AUTO. An algorithm that the call names is used
+                                       even with WEIR_BLOCKS_ZERO */
 } weir_call;
 
 #define WEIR_CALL_INIT                                                                             \
     {                                                                                              \
         sizeof(weir_call), WEIR_COLL_ALLREDUCE, WEIR_INT8, WEIR_SUM, 0, -1, -1, NULL, NULL, 0, 0,  \
-            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, 0                          \
+            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, WEIR_BLOCKS_AUTO     \
     }
 
 /* Executes a call, as every named function below does. Collective; blocking on the host backend,
@@ -919,6 +940,9 @@ WEIR_API weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collect
  * collective, "local" for a single rank. The name includes the grid if the tuning table,
  * weir_comm_set_algo or the call set one ("packet:16x64"). Valid until the next call on comm. */
 WEIR_API const char *weir_comm_last_algo(const weir_comm *comm);
+/* Returns the largest number of thread blocks that a kernel of the last collective on comm has; 0
+ * before the first collective, on the host backend, and for a single rank. Local. */
+WEIR_API int weir_comm_last_blocks(const weir_comm *comm);
 
 /* What a network between nodes, and a node, cost: the values by which algorithms across nodes are
  * selected where the tuning table has no rows, and of a line "cost" of a tuning file. */

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <strings.h>
 
-enum { POLICIES_ALL = 3, CLUSTER_MOST = 8 };
+enum { CLUSTER_MOST = 8 };
 
 /* What a call takes from its options. */
 typedef struct call_options {
     const char *algo; /* static storage; NULL: automatic */
     cudaEvent_t event;
-    int max_blocks; /* 0: no limit but the communicator's */
+    weiri_budget budget; /* 0: as the communicator's */
 } call_options;
 
 static ncclResult_t options_refuse(const char *name, const char *member, int value,
@@ -61,7 +61,7 @@ static ncclResult_t options_check(const char *name, const ncclCollConfig_t *own)
         return options_refuse(name, "nvlsCTAs", own->nvlsCTAs, "at least 1");
     if (is_set_outside(own->cgaClusterSize, 0, CLUSTER_MOST))
         return options_refuse(name, "cgaClusterSize", own->cgaClusterSize, "0 to 8");
-    if (is_set_outside(own->CTAPolicy, 0, POLICIES_ALL))
+    if (is_set_outside(own->CTAPolicy, 0, WEIRI_NCCL_POLICIES))
         return options_refuse(name, "CTAPolicy", own->CTAPolicy, "NCCL_CTA_POLICY_ values");
     if (own->forceAlgSelection != 0 && own->forceAlgSelection != 1)
         return options_refuse(name, "forceAlgSelection", own->forceAlgSelection, "0 or 1");
@@ -120,7 +120,10 @@ static ncclResult_t options_resolve(const char *name, ncclComm_t handle, weir_co
     if (!comm)
         return weiri_nccl_refuse(result == ncclSuccess ? weiri_nccl_not_entered() : result);
     options->event = own.launchCompletionEvent;
-    options->max_blocks = own.maxCTAs == NCCL_CONFIG_UNDEF_INT ? 0 : own.maxCTAs;
+    const int open = NCCL_CONFIG_UNDEF_INT;
+    options->budget =
+        (weiri_budget){own.minCTAs == open ? 0 : own.minCTAs, own.maxCTAs == open ? 0 : own.maxCTAs,
+                       own.CTAPolicy == open ? WEIR_BLOCKS_AUTO : weiri_nccl_policy(own.CTAPolicy)};
     result = options_select(name, comm, collective, &own, options);
     if (result == ncclSuccess && options->event && (comm->device < 0 || comm->vendor))
         result = weiri_nccl_fail(
@@ -142,7 +145,9 @@ static ncclResult_t run_with_options(weiri_nccl_call *call, int op, int root,
     call->call.op = (weir_op)op;
     call->call.root = root;
     call->call.algo_name = options.algo;
-    call->call.max_blocks = options.max_blocks;
+    call->call.min_blocks = options.budget.least;
+    call->call.max_blocks = options.budget.most;
+    call->call.block_policy = options.budget.policy;
     call->event = options.event;
     return weiri_nccl_submit(call);
 }

@@ -38,6 +38,11 @@ void weiri_nccl_comm_close(weiri_nccl_comm *own);
 
 /* Reads a configuration, which may be NULL: then the settings are the parent's, if it has one, or
  * the defaults. */
+/* What a sum of NCCL_CTA_POLICY_ flags means. Pure. */
+enum { WEIRI_NCCL_POLICIES = 3 };
+weir_block_policy weiri_nccl_policy(int flags);
+/* Replaces what NCCL's environment variables set. WEIR_ERR_INVALID. */
+weir_status weiri_nccl_read_environment(weiri_budget *budget);
 ncclResult_t weiri_nccl_read_config(const ncclConfig_t *config, const weiri_nccl_settings *parent,
                                     weiri_nccl_settings *settings);
 /* The deadline of waits: WEIR_TIMEOUT_MS, or a longer default than weir's. */

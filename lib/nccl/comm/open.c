@@ -84,8 +84,14 @@ weir_status weiri_nccl_comm_open(weiri_nccl_comm *own)
     if (!backend || strcmp(backend, "auto") == 0)
         config.backend = own->device >= 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
     config.device = own->device;
-    config.max_blocks = own->settings.max_blocks;
-    weir_status status = weir_comm_create(own->boot, &config, &own->comm);
+    weiri_budget budget = own->settings.budget;
+    weir_status status = weir_boot_agree(own->boot, weiri_nccl_read_environment(&budget));
+    if (status != WEIR_OK)
+        return status;
+    config.min_blocks = budget.least;
+    config.max_blocks = budget.most;
+    config.block_policy = budget.policy;
+    status = weir_comm_create(own->boot, &config, &own->comm);
     if (status != WEIR_OK)
         return weiri_nccl_vendor_init(own, status);
     own->comm->aborts_locally = 1;

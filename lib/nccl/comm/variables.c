@@ -57,7 +57,6 @@ static const struct {
     {"NCCL_NSOCKS_PERTHREAD", "WEIR_SOCKET_STREAMS"},
     {"NCCL_HOSTID", "WEIR_HOSTID"},
     {"NCCL_RUNTIME_CONNECT", "WEIR_CONNECT"},
-    {"NCCL_MAX_CTAS", "WEIR_MAX_BLOCKS"},
 };
 
 /* Variables with NCCL's prefix that other software reads: images of containers, builds, PyTorch,

@@ -3,9 +3,11 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/gpu/gpu_cuda.h"
 #include "nccl/p2p/p2p_gpu.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 const void *weiri_nccl_exchange_kernel(int are_short, int *threads);
@@ -198,10 +200,12 @@ static const void *exchange_choose_kernel(const weiri_p2p_args *args, int are_sh
 
 /* How many blocks may serve flows. Blocks that wait must be resident at the same time, and blocks
  * that copy the messages of the rank to itself should be. */
-static int exchange_room(const weiri_p2p_args *args, int processors)
+static int exchange_room(const weiri_p2p_args *args, int processors, weiri_budget budget)
 {
     const int own = args->own.blocks < processors ? args->own.blocks : processors;
-    const int room = WEIRI_P2P_BLOCKS_PER_PROCESSOR * processors - own;
+    const int all = weiri_budget_limit(budget, WEIRI_P2P_BLOCKS_PER_PROCESSOR * processors);
+    const int least = args->nflows * ((args->blocks_each - 1) / WEIRI_P2P_LANES_EACH_MAX + 1);
+    const int room = all - own > least ? all - own : least;
     const int of_use = WEIRI_P2P_BLOCKS_EACH_MAX * args->nflows;
     return room < of_use ? room : of_use;
 }
@@ -214,7 +218,8 @@ static weir_status exchange_choose_grid(const weir_comm *node, weiri_p2p_args *a
 {
     enum { WARP = 32 };
     const int lanes = args->blocks_each, processors = weiri_cuda_of(node)->processors;
-    const int blocks = weiri_p2p_blocks_for(lanes, args->nflows, exchange_room(args, processors));
+    const int room = exchange_room(args, processors, node->budget);
+    const int blocks = weiri_p2p_blocks_for(lanes, args->nflows, room);
     if (blocks && (blocks == lanes || !are_short)) {
         args->blocks_each = blocks;
         return WEIR_OK;
@@ -234,6 +239,18 @@ static weir_status exchange_choose_grid(const weir_comm *node, weiri_p2p_args *a
     }
 }
 
+/* Logs once that sends and receives need more blocks than the budget has. */
+static void exchange_log_excess(weiri_budget budget, int blocks)
+{
+    static atomic_flag has_logged = ATOMIC_FLAG_INIT;
+    const int most = weiri_budget_limit(budget, blocks);
+    if (most < blocks && !atomic_flag_test_and_set(&has_logged))
+        weiri_log(WEIRI_LOG_WARN,
+                  "sends and receives use %d thread blocks instead of %d, because each message in "
+                  "flight needs its own",
+                  blocks, most);
+}
+
 static weir_status launch_exchange(const weir_comm *node, weiri_p2p_args *args, cudaStream_t stream)
 {
     int threads = 0;
@@ -244,6 +261,7 @@ static weir_status launch_exchange(const weir_comm *node, weiri_p2p_args *args, 
     weir_status status = exchange_choose_grid(node, args, kernel, are_short, &threads);
     if (status == WEIR_OK) {
         const int blocks = args->nflows * args->blocks_each + args->own.blocks;
+        exchange_log_excess(node->budget, blocks);
         cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)blocks, 1, 1},
                                              (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream);
         status = error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(node, error);

@@ -218,9 +218,10 @@ static weir_status explain_failure(const weir_executor *executor, const weiri_pl
                               program->rank);
 }
 
-static weir_status launch_kernel(const weir_comm *comm, const void *kernel, uint32_t blocks,
-                                 int threads, void *args, weir_stream stream)
+static weir_status launch_kernel(weir_comm *comm, const void *kernel, uint32_t blocks, int threads,
+                                 void *args, weir_stream stream)
 {
+    comm->last_blocks = (int)blocks > comm->last_blocks ? (int)blocks : comm->last_blocks;
     void *arguments[] = {args};
     const cudaError_t error =
         cudaLaunchKernel(kernel, (dim3){blocks, 1, 1}, (dim3){(unsigned)threads, 1, 1}, arguments,

@@ -183,6 +183,20 @@ static int planned_fits_memory(const weiri_coll *coll, const weiri_planned *row,
     return fits;
 }
 
+/* On GPUs: whether the thread blocks of every rank, which must all be resident, are within the
+ * budget of a call. */
+static int planned_fits_budget(const weiri_coll *coll, const weiri_planned *row,
+                               const weir_call *call)
+{
+    const weiri_budget budget = weiri_budget_of_call(coll->comm->budget, call);
+    for (int rank = 0; coll->comm->gpu && rank < row->plan->nranks; rank++) {
+        const int blocks = (int)row->plan->gpus[rank].nblocks;
+        if (weiri_budget_limit(budget, blocks) < blocks)
+            return 0;
+    }
+    return 1;
+}
+
 /* Fills what a plan needs to know of a call. Returns whether the plan may serve it. */
 static int planned_offer(const weiri_coll *coll, const weiri_planned *row, const weiri_task *task,
                          weiri_plan_offer *offer)
@@ -194,7 +208,8 @@ static int planned_offer(const weiri_coll *coll, const weiri_planned *row, const
     offer->call.out_bytes = task->count_bytes * (contract->out_has_blocks ? n : 1);
     if (!contract->reduces)
         offer->call.op = WEIR_SUM;
-    return planned_serves(row, task, offer) && planned_fits_memory(coll, row, task, offer);
+    return planned_fits_budget(coll, row, task->call) && planned_serves(row, task, offer) &&
+           planned_fits_memory(coll, row, task, offer);
 }
 
 weiri_planned_use weiri_planned_look(const weiri_coll *coll, const weiri_planned *row,

@@ -274,7 +274,8 @@ def no_contexts(r):
     demand(sum_of(r, comm, 1) == r.nranks)
     lib.CommDestroy(comm)
     for bad in ({"numRmaCtx": -2}, {"numRmaSig": 0}, {"numRmaCtx": 64, "numRmaSig": 65},
-                {"blocking": 2}, {"maxCTAs": 0}):
+                {"blocking": 2}, {"maxCTAs": 0}, {"minCTAs": 0}, {"CTAPolicy": 4},
+                {"minCTAs": 5, "maxCTAs": 4}):
         try:
             open_comm(r, "none%s" % len(bad), **bad)
             demand(False, f"{bad}")
@@ -290,6 +291,15 @@ def no_contexts(r):
         demand(False, "maxCTAs differ")
     except Failed as error:
         demand("max_blocks differs" in error.text, error.text)
+    os.environ["NCCL_CTA_POLICY"] = ("ZERO", "2")[r.rank % 2]
+    lib.CommDestroy(open_comm(r, "zero"))
+    os.environ["NCCL_CTA_POLICY"] = "NCCL_CTA_POLICY_EFFICIENCY|few"
+    try:
+        open_comm(r, "few")
+        demand(False, "the policy is unknown")
+    except Failed as error:
+        demand("expected DEFAULT, EFFICIENCY, ZERO" in error.text, error.text)
+    del os.environ["NCCL_CTA_POLICY"]
     comm = open_comm(r, "most", numRmaCtx=64, numRmaSig=64)
     lib.Signal(r.rank, 63, 63, 0, comm, None)
     wait(r, comm, (1, r.rank, 63, 63))

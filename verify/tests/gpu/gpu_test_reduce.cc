@@ -359,6 +359,35 @@ static void own_shapes(const algo *of)
     ok(why.empty(), why, "%s: the grids of its shape function", of->name);
 }
 
+/* Budgets of 1 block and more: the grid that the library launches obeys them, and the data are
+ * right. A preferred grid (of the tuning table or of the call) is bounded as well. */
+static void budgets(const algo *of)
+{
+    static const weiri_budget all[] = {{0, 1, WEIR_BLOCKS_DEFAULT},
+                                       {0, 2, WEIR_BLOCKS_DEFAULT},
+                                       {3, 3, WEIR_BLOCKS_EFFICIENCY},
+                                       {5, 3, WEIR_BLOCKS_ZERO}};
+    const weiri_gpu_algo row = {of->kernel, of->shape, of->serves};
+    std::string why;
+    for (const weiri_budget &budget : all)
+        for (size_t bytes = 512; bytes <= 8192 && why.empty(); bytes *= 4) {
+            machine m(2, bytes + (size_t)budget.most);
+            call what = {of, WEIR_FLOAT, WEIR_SUM, bytes / 4, 0, {0, 0}};
+            weiri_gpu_args args = m.args(0, m.alloc(0, 8, 0, PLAIN), m.alloc(0, 8, 0, PLAIN));
+            args.bytes = bytes;
+            const weiri_gpu_shape preferred = bytes == 2048 ? weiri_gpu_shape{6, 64}
+                                                            : weiri_gpu_shape{0, 0};
+            what.shape = weiri_gpu_shape_within(&row, &args, 8, preferred, budget);
+            why = run_all(m, {what, what}, {{placing::ALIGNED, placing::ALL_MAPPED, false}});
+            if (why.empty() && (m.most_blocks() > budget.most ||
+                                m.most_blocks() < (budget.least < budget.most ? budget.least
+                                                                              : budget.most)))
+                why = std::to_string(m.most_blocks()) + " blocks were resident, the budget is " +
+                      std::to_string(budget.most);
+        }
+    ok(why.empty(), why, "%s: no more resident blocks than its budget", of->name);
+}
+
 static void back_to_back()
 {
     std::string why;
@@ -467,6 +496,7 @@ int main()
         all_types_and_ops(&of);
         borders(&of);
         own_shapes(&of);
+        budgets(&of);
     }
     back_to_back();
     many_rounds();

@@ -98,7 +98,7 @@ struct rank_state {
     char *scratch = nullptr;
     weiri_gpu_state state = {};
     uint64_t abort_word = 0, launches = 0;
-    int regions = 0;
+    int regions = 0, resident = 0, most_resident = 0; /* thread blocks */
     weir_wait_record record = {};
     std::deque<std::unique_ptr<launched>> queue;
 };
@@ -194,6 +194,7 @@ void emulator::machine_state::begin(int rank)
         made->index = {(uint32_t)b, 0, 0};
         made->left = made->all_threads.members = threads;
         made->warps.resize((threads + WARP - 1) / WARP);
+        ranks[rank].resident++;
         for (uint32_t t = 0; t < threads; t++) {
             if (idle.empty()) {
                 pool.push_back(std::make_unique<gpu_thread>());
@@ -208,6 +209,8 @@ void emulator::machine_state::begin(int rank)
             wake(thread);
         }
     }
+    if (ranks[rank].resident > ranks[rank].most_resident)
+        ranks[rank].most_resident = ranks[rank].resident;
 }
 
 /* Called when the current thread's kernel has returned. */
@@ -216,7 +219,8 @@ void emulator::machine_state::end_thread()
     block *of = current->of;
     launched *launch = of->of;
     quiet = votes = 0;
-    of->left--;
+    if (!--of->left)
+        ranks[launch->rank].resident--;
     if (!of->all_threads.waiting.empty())
         report_problem("rank %d, %s, block %u: thread %u ended while others wait in a barrier",
                        launch->rank, launch->name, of->index.x, current->index.x);
@@ -622,6 +626,14 @@ void machine::let_time_pass(uint64_t ns_per_step)
 void machine::expect_no_epochs()
 {
     its->has_epochs = false;
+}
+
+int machine::most_blocks() const
+{
+    int most = 0;
+    for (const rank_state &rank : its->ranks)
+        most = rank.most_resident > most ? rank.most_resident : most;
+    return most;
 }
 
 uint64_t machine::steps() const

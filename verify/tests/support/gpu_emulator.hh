@@ -85,6 +85,8 @@ public:
     const std::string &report() const;
     /* Scheduling steps so far. */
     uint64_t steps() const;
+    /* The most thread blocks that a rank has had resident at once. */
+    int most_blocks() const;
 
 private:
     std::unique_ptr<machine_state> its;

@@ -85,7 +85,9 @@ static weir_status ce_send_chunk(const ce_plan *p, size_t k)
 
 static weiri_gpu_shape ce_limit(const weiri_engines *e, weiri_gpu_shape shape)
 {
-    return weiri_gpu_limit(shape, e->coll->comm->max_blocks, e->task->call->max_blocks);
+    const weiri_budget budget = weiri_budget_of_call(e->coll->comm->budget, e->task->call);
+    shape.blocks = weiri_budget_limit(budget, shape.blocks);
+    return shape;
 }
 
 /* Step 3, in the second stream. */
@@ -207,7 +209,7 @@ weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weiri_task *task)
     if (task->count_bytes < 16 * (size_t)coll->nranks)
         return weiri_cuda_run_general(coll, task);
     if (!weiri_engines_open(&p.engines, coll, task, task->count_bytes, &before, &status))
-        return status == WEIR_OK ? weiri_cuda_run(coll, task) : status;
+        return status == WEIR_OK ? weiri_cuda_run_kernel(coll, task) : status;
     p.in_place = task->call->in == task->call->out;
     p.engines.barrier.in_desc = p.in_place ? p.engines.barrier.out_desc : WEIRI_GPU_UNMAPPED;
     ce_divide(&p, task->count_bytes);

@@ -1,9 +1,9 @@
 /*
- * allgather and alltoall by copy engines, and the functions that allreduce by copy engines uses too
- * (allreduce_ce_cuda.c). Copy engines store at the full rate of the links, which kernels do not
- * reach, and leave the multiprocessors free. But they can neither wait for peers nor look up where
- * a peer's buffer is, and need copies of about 100 MB to reach that rate: shorter copies of several
- * GPUs collide unless a barrier separates them.
+ * allgather, alltoall and broadcast by copy engines, and the functions that allreduce by copy
+ * engines uses as well (allreduce_ce_cuda.c). Copy engines store at the full rate of the links,
+ * which kernels do not reach, and leave the multiprocessors free. But they can neither wait for
+ * peers nor look up where a peer's buffer is, and need copies of about 100 MB to reach that rate:
+ * shorter copies of several GPUs collide unless a barrier separates them.
  *
  * So the output must be symmetric memory, and a call consists of a barrier kernel (all outputs may
  * be written), a copy to each peer, beginning with the next rank so that no two write to one at a
@@ -115,7 +115,7 @@ weir_status weiri_engines_join(const weiri_engines *engines)
                                  (cudaStream_t)engines->task->call->stream);
 }
 
-/* ----------------------------------------------------- allgather, alltoall */
+/* ------------------------------------------- allgather, alltoall, broadcast */
 
 /* This rank's block for a rank's output. */
 static const char *engines_source(const weiri_engines *engines, int rank)
@@ -130,7 +130,11 @@ static const char *engines_source(const weiri_engines *engines, int rank)
 static weir_status engines_copy_all(const weiri_engines *engines)
 {
     const weiri_coll *coll = engines->coll;
-    const size_t bytes = engines->task->count_bytes, at = (size_t)coll->rank * bytes;
+    const int is_broadcast = engines->task->call->collective == WEIR_COLL_BROADCAST;
+    const size_t bytes = engines->task->count_bytes;
+    const size_t at = is_broadcast ? 0 : (size_t)coll->rank * bytes;
+    if (is_broadcast && coll->rank != engines->task->call->root)
+        return WEIR_OK;
     char *own = weiri_out_at(engines->task, at);
     const char *from = engines_source(engines, coll->rank);
     int copies_own = own != from && bytes;
@@ -153,9 +157,10 @@ weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_task *task)
     weiri_engines engines;
     weir_status status;
     int before;
-    if (!weiri_engines_open(&engines, coll, task, (size_t)coll->nranks * task->count_bytes, &before,
-                            &status))
-        return status == WEIR_OK ? weiri_cuda_run(coll, task) : status;
+    const int is_broadcast = task->call->collective == WEIR_COLL_BROADCAST;
+    const size_t out_bytes = task->count_bytes * (size_t)(is_broadcast ? 1 : coll->nranks);
+    if (!weiri_engines_open(&engines, coll, task, out_bytes, &before, &status))
+        return status == WEIR_OK ? weiri_cuda_run_kernel(coll, task) : status;
     status = weiri_engines_barrier(&engines);
     if (status == WEIR_OK)
         status = engines_copy_all(&engines);

@@ -9,6 +9,7 @@
 #include "coll/cuda/launch/run_cuda.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "coll/algos.h"
 #include "coll/cuda/kernels.h"
 #include "comm/gpu/gpu_cuda.h"
@@ -210,6 +211,7 @@ weir_status weiri_cuda_launch(weir_comm *comm, weir_stream stream, const char *n
         return launch_refuse(comm, name, kernel, shape.threads);
     shape.threads = fit->threads;
     shape.blocks = shape.blocks < fit->blocks ? shape.blocks : fit->blocks;
+    comm->last_blocks = shape.blocks > comm->last_blocks ? shape.blocks : comm->last_blocks;
     void *arguments[] = {args};
     cudaError_t error =
         cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
@@ -282,7 +284,7 @@ static void replace_algo(weiri_coll *coll, const weiri_task *task, const weiri_g
     coll->last_algo = shorter ? shorter->name : (*algo)->info.name;
 }
 
-weir_status weiri_cuda_run(weiri_coll *coll, const weiri_task *task)
+weir_status weiri_cuda_run_kernel(weiri_coll *coll, const weiri_task *task)
 {
     const weiri_algo *algo = task->choice->algo;
     weiri_gpu_shape shape = {task->choice->blocks, task->choice->threads};
@@ -299,15 +301,58 @@ weir_status weiri_cuda_run(weiri_coll *coll, const weiri_task *task)
     status = args_fill(coll, task, &args);
     if (status == WEIR_OK && (!algo->gpu || !algo->gpu->serves(&args)))
         replace_algo(coll, task, &args, &algo, &shape);
-    if (status == WEIR_OK && !shape.blocks)
-        shape = algo->gpu->shape(&args, weiri_cuda_of(coll->comm)->processors);
     if (status == WEIR_OK)
         status = weiri_cuda_launch(
             coll->comm, task->call->stream, algo->info.name,
             algo->gpu->kernel(task->call->dtype, coll->nranks),
-            weiri_gpu_limit(shape, coll->comm->max_blocks, task->call->max_blocks), &args);
+            weiri_gpu_shape_within(algo->gpu, &args, weiri_cuda_of(coll->comm)->processors, shape,
+                                   weiri_budget_of_call(coll->comm->budget, task->call)),
+            &args);
     weiri_cuda_leave(coll->comm, before);
     return status;
+}
+
+/* Whether the user names the algorithm: in the call, or for all calls of the collective. */
+static int is_named(const weiri_coll *coll, const weiri_task *task)
+{
+    const weir_collective which = task->call->collective;
+    return task->call->algo_name ||
+           (task->choice == coll->choices[which] && task->choice->max_bytes == UINT64_MAX &&
+            coll->tuned[which][0].max_bytes != UINT64_MAX);
+}
+
+/* The algorithm by which copy engines only move a call's data; NULL: none, or the output is not in
+ * symmetric memory. Logged once for each collective. */
+static const weiri_algo *engines_for(weiri_coll *coll, const weiri_task *task)
+{
+    const weir_collective which = task->call->collective;
+    const weiri_desc out =
+        weiri_region_describe(coll->comm, task->call->out, call_extent(coll, task).out);
+    const weiri_algo *found = NULL;
+    for (size_t row = 0; row < weiri_algo_table_rows; row++)
+        if (weiri_algo_table[row]->run == weiri_cuda_copy_engine &&
+            weiri_algo_table[row]->info.collective == which)
+            found = weiri_algo_table[row];
+    if (found && weiri_cuda_symmetric(coll->comm, out))
+        return found;
+    if (!(coll->without_engines & 1u << which) && coll->rank == 0)
+        weiri_log(WEIRI_LOG_WARN,
+                  "block policy zero: %s runs a kernel of at most %d thread blocks, because %s",
+                  weir_collective_name(which), WEIRI_BLOCKS_EFFICIENT,
+                  found ? "its output is not symmetric memory (weir_mem_symmetric)"
+                        : "copy engines do not serve it");
+    coll->without_engines |= 1u << which;
+    return NULL;
+}
+
+weir_status weiri_cuda_run(weiri_coll *coll, const weiri_task *task)
+{
+    const weiri_budget budget = weiri_budget_of_call(coll->comm->budget, task->call);
+    const weiri_algo *engines =
+        budget.policy == WEIR_BLOCKS_ZERO && coll->nranks > 1 && !is_named(coll, task)
+            ? engines_for(coll, task)
+            : NULL;
+    return engines ? weiri_algo_fall_back(coll, task, engines) : weiri_cuda_run_kernel(coll, task);
 }
 
 weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_task *task)
@@ -316,5 +361,5 @@ weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_task *task)
     weiri_task own = *task;
     own.choice = &general;
     coll->last_algo = general.algo->info.name;
-    return weiri_cuda_run(coll, &own);
+    return weiri_cuda_run_kernel(coll, &own);
 }

@@ -33,6 +33,8 @@ weir_status weiri_cuda_launch(weir_comm *comm, weir_stream stream, const char *n
 /* Checks that the call's input is memory of this GPU and long enough. Local. WEIR_ERR_INVALID with
  * a remedy. */
 weir_status weiri_cuda_check_input(const weiri_coll *coll, const weiri_task *task);
+/* As weiri_cuda_run, whatever the policy of blocks. */
+weir_status weiri_cuda_run_kernel(weiri_coll *coll, const weiri_task *task);
 /* Runs the general algorithm of the collective, which serves every call. */
 weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_task *task);
 
