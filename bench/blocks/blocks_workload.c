@@ -232,7 +232,7 @@ static void csv_row(const blocks_run *b, const blocks_result *r, double gbs)
     PUT(f, LAYOUT, e->name);
     bench_record_leave(f, BENCH_COLUMN_DISPATCH_DTYPE, BENCH_COLUMN_SKEW_US);
     bench_record_put_conditions(f, b->report->run, "barrier-operation",
-                                r->kind <= BLOCKS_GET ? NULL : "", 0);
+                                r->kind <= BLOCKS_GET ? NULL : "", 0, 0);
     bench_record_end(f);
     bench_csv_record(&b->report->csv, f);
     bench_csv_flush(&b->report->csv);

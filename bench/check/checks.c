@@ -158,6 +158,7 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
         weir_status status = run_once(trial, candidate);
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
+        result->sms = candidate->peer ? 0 : weir_comm_last_blocks(trial->job->comm);
         /* With different counts, ranks may select different algorithms. */
         if (bench_trial_has_splits(trial) || trial->job->ngroups > 1)
             bench_exchange_broadcast(trial->job, result->algo, sizeof result->algo, 0);

@@ -94,7 +94,7 @@ static void csv_put_result(bench_record *f, const moe_output *out, const bench_m
     bench_record_put_conditions(
         f, out->report->run, r->phase == MOE_PHASE_CHAIN ? "back-to-back" : "barrier-operation",
         r->candidate != &bench_moe_weir ? "" : NULL,
-        r->candidate == &bench_moe_nccl_ep && out->report->run->job->starves_peers);
+        r->candidate == &bench_moe_nccl_ep && out->report->run->job->starves_peers, 0);
     bench_record_put_times(f, r->wrong ? NULL : &r->stats, gbs(rows_bytes, r->stats.median),
                            gbs(link_bytes, r->stats.median));
 }

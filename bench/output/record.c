@@ -98,14 +98,20 @@ void bench_record_put_run(bench_record *record, const bench_run *run)
                             job->ngroups > 1 ? "all" : "");
 }
 
+/* "8", "zero", or "8 efficiency": the limit and the policy of thread blocks, of weir or of NCCL. */
+static void record_describe_budget(int is_peer, char *text, size_t bytes)
+{
+    const char *most = weiri_env(is_peer ? WEIRI_ENV_NCCL_MAX_CTAS : WEIRI_ENV_MAX_BLOCKS);
+    const char *policy = weiri_env(is_peer ? WEIRI_ENV_NCCL_CTA_POLICY : WEIRI_ENV_BLOCK_POLICY);
+    snprintf(text, bytes, "%.20s%s%.30s", most ? most : "", most && policy ? " " : "",
+             policy ? policy : "");
+}
+
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
-                                 const char *peer, int is_starved)
+                                 const char *peer, int is_starved, int sms)
 {
     const bench_options *options = run->options;
-    char settings[BENCH_SETTINGS_BYTES] = "";
-    const char *blocks = weiri_env(WEIRI_ENV_MAX_BLOCKS);
-    if (!peer && blocks && run->job->gpu)
-        snprintf(settings, sizeof settings, "WEIR_MAX_BLOCKS=%s", blocks);
+    char settings[BENCH_SETTINGS_BYTES] = "", budget[64] = "";
     if (peer) {
         bench_environment_of_peers(settings, sizeof settings);
         const size_t used = strlen(settings);
@@ -122,6 +128,13 @@ void bench_record_put_conditions(bench_record *record, const bench_run *run, con
         bench_record_put(record, BENCH_COLUMN_CORES, "");
     bench_record_print(record, BENCH_COLUMN_SETTINGS, "%s", settings);
     bench_record_put(record, BENCH_COLUMN_UNJUDGED, is_starved ? "one-core" : "");
+    if (run->job->gpu)
+        record_describe_budget(peer != NULL, budget, sizeof budget);
+    bench_record_print(record, BENCH_COLUMN_SMS_BUDGET, "%s", budget);
+    if (sms > 0)
+        bench_record_print(record, BENCH_COLUMN_SMS, "%d", sms);
+    else
+        bench_record_put(record, BENCH_COLUMN_SMS, "");
 }
 
 /* How operations of a collective follow each other. */
@@ -280,6 +293,7 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
     bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
     bench_record_put_lateness(record, &result->late);
     bench_record_put_conditions(record, run, record_mode(run->options),
-                                result->peer ? result->settings : NULL, result->is_starved);
+                                result->peer ? result->settings : NULL, result->is_starved,
+                                result->sms);
     bench_record_end(record);
 }

@@ -60,6 +60,7 @@ typedef struct bench_result {
     const char *settings;  /* in that storage too: what a peer in a file reports; else empty */
     const char *plan_file; /* in that storage too: the file of a candidate's plan; else NULL */
     char algo[32];
+    int sms;          /* thread blocks of the largest kernel launched; 0: unknown */
     int peer;         /* 1: a peer; 0: weir */
     int is_starved;   /* 1: threads of the peer's library have no core of their own */
     int is_users;     /* 1: a user's kernel */

@@ -24,10 +24,10 @@ typedef struct property {
 } property;
 
 static const property properties[] = {
-    {RESULTS_COLLECTIVE, NULL}, {RESULTS_NRANKS, "rank"}, {RESULTS_BACKEND, NULL},
-    {RESULTS_NNODES, "node"},   {RESULTS_DTYPE, NULL},    {RESULTS_CONTENDER, NULL},
-    {RESULTS_BUFFERS, NULL},    {RESULTS_MODE, NULL},     {RESULTS_GRAPH, NULL},
-    {RESULTS_SPLIT, NULL},
+    {RESULTS_COLLECTIVE, NULL}, {RESULTS_NRANKS, "rank"},   {RESULTS_BACKEND, NULL},
+    {RESULTS_NNODES, "node"},   {RESULTS_DTYPE, NULL},      {RESULTS_CONTENDER, NULL},
+    {RESULTS_BUFFERS, NULL},    {RESULTS_MODE, NULL},       {RESULTS_GRAPH, NULL},
+    {RESULTS_SPLIT, NULL},      {RESULTS_SMS_BUDGET, NULL},
 };
 
 static const char *value_word(const property *of, const results_row *row)
@@ -41,6 +41,8 @@ static const char *value_word(const property *of, const results_row *row)
         return strcmp(text, "registered") == 0 ? "registered buffers" : "unregistered buffers";
     if (of->column == RESULTS_SPLIT && !*text)
         return "undivided ranks";
+    if (of->column == RESULTS_SMS_BUDGET)
+        return *text ? text : "any number of blocks";
     if (of->column == RESULTS_GRAPH && *text)
         return strcmp(text, "0") == 0 ? "calls without graphs" : "replays of graphs";
     if (of->column != RESULTS_BACKEND)

@@ -185,12 +185,13 @@ static const char *make_key(const matching *m, const results_row *row)
 {
     int relaxed = m->relaxed;
     return results_keep_printed(
-        m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%.40s|%s|%.20s/%.10s|%020llu",
+        m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%.40s|%s|%.20s/%.10s|%.30s|%020llu",
         row->text[RESULTS_COLLECTIVE], m->by_host ? row->text[RESULTS_HOST] : "", dtype_key(m, row),
         row->text[RESULTS_REDOP], row->nranks, relaxed ? 0 : row->nnodes, row->root + 1,
         row->text[RESULTS_PLACEMENT], m->by_backend ? row->text[RESULTS_BACKEND] : "",
         dist_key(row), counts_key(m, row), kind_key(row), conditions_key(m, row),
-        row->text[RESULTS_SPLIT], row->text[RESULTS_GROUP], row->bytes);
+        row->text[RESULTS_SPLIT], row->text[RESULTS_GROUP], row->text[RESULTS_SMS_BUDGET],
+        row->bytes);
 }
 
 static void add_entries(matching *m, results_set *set, int is_b)

@@ -32,6 +32,7 @@ static const aspect aspects[] = {
     {"graph ", RESULTS_GRAPH, 0, 0},
     {"split ", RESULTS_SPLIT, 0, 0},
     {"group ", RESULTS_GROUP, 0, 0},
+    {"sms ", RESULTS_SMS_BUDGET, 0, 0},
 };
 enum { ASPECTS = sizeof aspects / sizeof *aspects };
 
