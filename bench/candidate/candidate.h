@@ -63,6 +63,9 @@ struct bench_candidate {
     size_t least_bytes, most_bytes; /* the sizes that it is measured at; most_bytes 0: no limit */
     double untimed_us;              /* time in run that is not the call's: a sum that only grows */
     const bench_operands *operands; /* the memory it works on; NULL: the buffers' operands */
+    /* GPUs: times so many operations in one batch itself, as one graph or one by one; *us is the
+     * time of one. Collective. NULL: bench_batch_run enqueues and times them. */
+    weir_status (*batch)(bench_candidate *self, int operations, int is_graph, double *us);
     bench_job *job;
     const bench_operation *operation;
     struct bench_rivals *rivals; /* that run while it is timed; NULL: none */
@@ -108,7 +111,7 @@ weir_status bench_candidate_copies_open(bench_job *job, const bench_buffers *buf
 weir_status bench_candidate_file_open(bench_job *job, const bench_buffers *buffers,
                                       const bench_peer *peer, bench_candidate **candidate);
 
-/* A peer in a Python file, on host memory. Collective; agreed; a failure is reported on standard
+/* A peer in a Python file. Collective; agreed; a failure is reported on standard
  * error. */
 weir_status bench_candidate_python_open(bench_job *job, const bench_buffers *buffers,
                                         const bench_peer *peer, bench_candidate **candidate);

@@ -58,6 +58,10 @@ weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer);
 void bench_gpu_free(bench_gpu *gpu, void *pointer);
 weir_status bench_gpu_mirror_alloc(bench_gpu *gpu, size_t bytes, void **pointer);
 void bench_gpu_mirror_free(bench_gpu *gpu, void *pointer);
+/* Describes device memory to another process of this host, which opens it by cuIpcOpenMemHandle. */
+enum { BENCH_GPU_HANDLE_BYTES = 64 };
+weir_status bench_gpu_export(bench_gpu *gpu, void *pointer,
+                             unsigned char handle[BENCH_GPU_HANDLE_BYTES]);
 /* Copy to and from the device. */
 weir_status bench_gpu_push(bench_gpu *gpu, void *device, const void *host, size_t bytes);
 weir_status bench_gpu_pull(bench_gpu *gpu, void *host, const void *device, size_t bytes);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct bench_gpu {
     bench_note *note;                                /* the job's */
@@ -235,6 +236,16 @@ void bench_gpu_free(bench_gpu *gpu, void *pointer)
 {
     (void)gpu;
     cudaFree(pointer);
+}
+
+weir_status bench_gpu_export(bench_gpu *gpu, void *pointer,
+                             unsigned char handle[BENCH_GPU_HANDLE_BYTES])
+{
+    cudaIpcMemHandle_t made = {{0}};
+    const cudaError_t error = cudaIpcGetMemHandle(&made, pointer);
+    _Static_assert(sizeof made == BENCH_GPU_HANDLE_BYTES, "size of a handle");
+    memcpy(handle, &made, sizeof made);
+    return gpu_check(gpu->note, error, "memory that another process opens");
 }
 
 weir_status bench_gpu_mirror_alloc(bench_gpu *gpu, size_t bytes, void **pointer)

@@ -67,6 +67,7 @@ WEIRI_ABSENT(bench_gpu_join);
 WEIRI_ABSENT(bench_gpu_compute);
 WEIRI_ABSENT(bench_gpu_alloc);
 WEIRI_ABSENT(bench_gpu_free);
+WEIRI_ABSENT(bench_gpu_export);
 WEIRI_ABSENT(bench_gpu_mirror_alloc);
 WEIRI_ABSENT(bench_gpu_mirror_free);
 WEIRI_ABSENT(bench_gpu_push);

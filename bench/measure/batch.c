@@ -26,8 +26,9 @@ weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candi
                            .operations = operations,
                            .graph = graph,
                            .step = trial->splits->step};
-    return graph ? bench_gpu_record(trial->job->gpu, enqueue_batch, batch, &batch->recording)
-                 : WEIR_OK;
+    return graph && !candidate->batch
+               ? bench_gpu_record(trial->job->gpu, enqueue_batch, batch, &batch->recording)
+               : WEIR_OK;
 }
 
 /* Operations before the start event, on the buffers of the last operation; the same number on every
@@ -48,6 +49,8 @@ weir_status bench_batch_run(bench_batch *batch, double *us)
 {
     bench_gpu *gpu = batch->trial->job->gpu;
     double batch_us = 0;
+    if (batch->candidate->batch)
+        return batch->candidate->batch(batch->candidate, batch->operations, batch->graph, us);
     weir_status status = lead_in(batch);
     if (status == WEIR_OK)
         status = bench_gpu_mark_start(gpu);

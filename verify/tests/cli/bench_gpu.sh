@@ -59,6 +59,30 @@ ends "a wrong bit of a competing call on a simulated GPU is found" 1
 check "and named" "$(grep -q 'wrong data in --with alltoall 64K' "$scratch/err"; echo $?)"
 run_ranks 2 "$bin/bench_allreduce_standin" -b 4K -e 4K -n 4 --inject slow:50 --mode latency
 ends "a slow-down works where the host times operations" 0
+
+# A peer in Python, whose process opens the rank's memory through a simulated driver.
+if command -v python3 >/dev/null && command -v "${CC:-cc}" >/dev/null; then
+    mkdir "$scratch/driver"
+    "${CC:-cc}" -shared -fPIC -fvisibility=hidden verify/tests/support/gpu_driver_standin.c -o "$scratch/driver/libcuda.so.1" || exit 3
+    # python_peer MODE ROWS ARGUMENT...: measures it; so many rows are right.
+    python_peer() {
+        mode=$1 expected=$2
+        shift 2
+        run env TMPDIR="$scratch" LD_LIBRARY_PATH="$scratch/driver" "$bin/bench_allreduce_standin" -g 2 -b 1K -e 2K -f 2 -n 5 \
+            -d int32 -T 20 "$@" --peer "py:verify/tests/support/peer_gpu.py$mode" --csv "$scratch/p.csv"
+        check "peer_gpu.py$mode $*: $expected rows are right" "$([ "$(grep -c ',gpusum:1.*,pass,' "$scratch/p.csv")" = "$expected" ]; echo $?)"
+    }
+    python_peer "" 4
+    ends "a peer in Python works on the memory of a GPU" 0
+    python_peer "" 4 -G 3
+    ends "it is timed in graphs" 0
+    python_peer :wrong 0 -G 3
+    ends "its wrong data are found" 1
+    python_peer :crash 2
+    ends "if it crashes, its calls that were right before go on" 0
+    python_peer "" 0 --cold
+    check "it refuses --cold" "$(grep -q 'have no --cold' "$scratch/out"; echo $?)"
+fi
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 8 -e 8 --peer mpi
 ends "--peer mpi that cannot use GPU memory does not fail the run" 0
 check "the output says that --peer mpi takes no part, and why" \

@@ -4,11 +4,15 @@
  * is done when it is enqueued. A byte that the program fails to copy between a mirror and its
  * original shows up as wrong data.
  */
+#define _GNU_SOURCE /* memfd_create */
 #include "bench/gpu/gpu.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 struct bench_gpu {
     bench_note *note;
@@ -115,18 +119,50 @@ weir_status bench_gpu_compute(bench_gpu *gpu, int lane, double us, int percent)
     return WEIR_OK;
 }
 
+/* Memory of a file, which another process can open. Its first page describes it. */
+enum { PAGE_BYTES = 4096 };
+
+typedef struct gpu_block {
+    int fd;
+    size_t bytes;
+} gpu_block;
+
+static gpu_block *block_of(void *pointer)
+{
+    return (gpu_block *)(void *)((char *)pointer - PAGE_BYTES);
+}
+
 weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
 {
-    enum { PAGE_BYTES = 4096 };
-    if (posix_memalign(pointer, PAGE_BYTES, bytes) == 0)
-        return WEIR_OK;
-    return bench_note_write(gpu->note, WEIR_ERR_NO_MEMORY, "no memory");
+    gpu_block block = {memfd_create("gpu", MFD_CLOEXEC), bytes + PAGE_BYTES};
+    char *memory = MAP_FAILED;
+    if (block.fd >= 0 && ftruncate(block.fd, (off_t)block.bytes) == 0)
+        memory = mmap(NULL, block.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, block.fd, 0);
+    if (memory == MAP_FAILED)
+        return bench_note_write(gpu->note, WEIR_ERR_NO_MEMORY, "no memory");
+    *pointer = memory + PAGE_BYTES;
+    *block_of(*pointer) = block;
+    return WEIR_OK;
 }
 
 void bench_gpu_free(bench_gpu *gpu, void *pointer)
 {
     (void)gpu;
-    free(pointer);
+    if (!pointer)
+        return;
+    const gpu_block block = *block_of(pointer);
+    munmap(block_of(pointer), block.bytes);
+    close(block.fd);
+}
+
+weir_status bench_gpu_export(bench_gpu *gpu, void *pointer,
+                             unsigned char handle[BENCH_GPU_HANDLE_BYTES])
+{
+    (void)gpu;
+    memset(handle, 0, BENCH_GPU_HANDLE_BYTES);
+    snprintf((char *)handle, BENCH_GPU_HANDLE_BYTES, "/proc/%d/fd/%d", (int)getpid(),
+             block_of(pointer)->fd);
+    return WEIR_OK;
 }
 
 weir_status bench_gpu_mirror_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
