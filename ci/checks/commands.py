@@ -142,7 +142,7 @@ def commands(path):
             started, parts = 0, ""
 
 
-COLUMNS, COLUMNS_PAGE = "lib/programs/columns.h", "docs/user/reading-results.md"
+COLUMNS, COLUMNS_PAGE = "lib/programs/columns.h", "docs/user/csv-columns.md"
 
 
 def undocumented_columns():

@@ -14,7 +14,7 @@ from typing import Any, Optional, Union
 from ._svg import Chart
 from .errors import InvalidError
 
-# Columns that are numbers; docs/user/reading-results.md describes all columns.
+# Columns that are numbers; docs/user/csv-columns.md describes all columns.
 WHOLE = frozenset("schema nranks nnodes root bytes count iters wrong".split())
 REAL_ENDINGS = ("_us", "_gbs")
 

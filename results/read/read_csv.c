@@ -141,7 +141,7 @@ static int read_header(results_set *set, const results_input *input, const recor
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!has[needed[i]]) {
             results_lose(set, input->path, header->line,
-                         "no column '%s' (docs/user/reading-results.md lists them); rows left out",
+                         "no column '%s' (docs/user/csv-columns.md lists them); rows left out",
                          results_column_name((results_column)needed[i]));
             return 0;
         }

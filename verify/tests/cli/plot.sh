@@ -25,7 +25,7 @@ check "an empty file is reported with its name" one_line_says empty.csv empty
 echo "size,time" >"$scratch/other.csv"
 check "an unknown header is a usage error" ends_with 2 results/plot "$scratch/other.csv"
 check "an unknown header is reported with a missing column and the documentation" \
-    one_line_says other.csv "'collective'" docs/user/reading-results.md
+    one_line_says other.csv "'collective'" docs/user/csv-columns.md
 header | sed 's/busbw_gbs/speed/' >"$scratch/renamed.csv"
 check "a renamed column is a usage error" ends_with 2 results/plot "$scratch/renamed.csv"
 check "a renamed column is reported with its name" one_line_says "'speed'"

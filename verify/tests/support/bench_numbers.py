@@ -1,7 +1,7 @@
 """Runs benchmarks and compares every number that they print or write with one computed here.
 
 What is computed comes from the command line, from the raw times of the JSON file (times_us of -I 1)
-and from the definitions of docs/user/reading-results.md, never from the programs' code. The lists of
+and from the definitions of docs/user/csv-columns.md, never from the programs' code. The lists of
 columns and keys are complete: one that is new fails the test until it is computed here. Prints TAP.
 
     bench_numbers.py SCRATCH
