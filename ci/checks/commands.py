@@ -13,7 +13,7 @@ import subprocess
 from checks.files import CODE_SPAN, fenced, listing, text
 
 # The programs' names and the sources that define their options.
-PROGRAMS = {r"bench_(?!moe|blocks)\w+": ["bench/options/*.[ch]", "bench/program.c"],
+PROGRAMS = {r"bench_(?!moe|blocks|replay)\w+": ["bench/options/*.[ch]", "bench/program.c"],
             r"bench_moe": ["bench/moe/*.[ch]"], r"bench_blocks": ["bench/blocks/*.[ch]"],
             r"bench_replay": ["bench/replay/*.[ch]"],
             r"weir-topo": ["topo/cli/*.c"],
