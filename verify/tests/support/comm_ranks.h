@@ -7,8 +7,8 @@
 #define VERIFY_TESTS_SUPPORT_COMM_RANKS_H
 
 #include "verify/tests/conformance/boot_conformance.h"
+#include "verify/tests/support/entries.h"
 
-#include <dirent.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -180,19 +180,6 @@ static inline int count_maps(const char *word)
 static inline int count_steady_maps(void)
 {
     return SANITISED ? count_maps("memfd:weir") : count_maps("") - count_maps("[heap]");
-}
-
-/* Counts the entries of /proc/self/fd: the open descriptors of this process, including the one that
- * reads the folder. */
-static inline int count_entries(const char *path)
-{
-    int count = 0;
-    DIR *folder = opendir(path);
-    while (folder && readdir(folder))
-        count++;
-    if (folder)
-        closedir(folder);
-    return count - 2;
 }
 
 static inline int count_fds(void)

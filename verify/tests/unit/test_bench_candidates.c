@@ -5,9 +5,9 @@
 #include "bench/candidate/candidate.h"
 #include "bench/candidate/rivals.h"
 #include "bench/job/launch.h"
+#include "verify/tests/support/entries.h"
 #include "verify/tests/support/unit_test.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,20 +19,9 @@ typedef struct holdings {
     int files, threads, shared, children;
 } holdings;
 
-static int entries_of(const char *path)
-{
-    int count = 0;
-    DIR *folder = opendir(path);
-    while (folder && readdir(folder))
-        count++;
-    if (folder)
-        closedir(folder);
-    return count;
-}
-
 static holdings take_stock(void)
 {
-    holdings found = {entries_of("/proc/self/fd"), entries_of("/proc/self/task"), 0, 0};
+    holdings found = {count_entries("/proc/self/fd"), count_entries("/proc/self/task"), 0, 0};
     char line[512];
     FILE *maps = fopen("/proc/self/maps", "re");
     while (maps && fgets(line, sizeof line, maps))

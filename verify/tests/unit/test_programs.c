@@ -10,9 +10,9 @@
 #include "programs/program.h"
 #include "programs/terminal.h"
 #include "base/write_file.h"
+#include "verify/tests/support/entries.h"
 #include "verify/tests/support/test_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -666,16 +666,6 @@ TEST(a_file_is_replaced_at_once_or_not_at_all)
     has_no_proc = 0;
 }
 
-static int entries_of(const char *folder)
-{
-    struct dirent **entries = NULL;
-    const int count = scandir(folder, &entries, NULL, NULL);
-    for (int i = 0; i < count; i++)
-        free(entries[i]);
-    free(entries);
-    return count;
-}
-
 static void form_and_wait(const void *context, FILE *to)
 {
     fputs("part", to);
@@ -701,14 +691,14 @@ TEST(a_killed_writer_leaves_nothing_and_no_name_is_shared)
     assert_int_equal(what.st_size, 4);
     assert_int_equal(lstat(path, &what), 0);
     assert_true(S_ISREG(what.st_mode));
-    const int before = entries_of(folder);
+    const int before = count_entries(folder);
     const pid_t child = fork();
     int status = 0;
     if (child == 0)
         _exit(weiri_write_file(path, form_and_wait, NULL));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_int_equal(entries_of(folder), before);
+    assert_int_equal(count_entries(folder), before);
     unlink(path);
     unlink(foreign);
     unlink(kept);
