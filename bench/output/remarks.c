@@ -72,17 +72,28 @@ static void write_remarks(FILE *out, const bench_run *run, const bench_rank_info
     }
 }
 
-/* How much longer each competing call takes. */
+/* How much longer a competing call takes. A shorter call is mostly reading the clock and waking its
+ * thread, and ends within one time slice where both calls share a core: its ratio means nothing. */
+static void write_rival(FILE *out, const bench_rival_times *times)
+{
+    enum { SHORTEST_US = 1 };
+    const double alone_us = times->stats[BENCH_RIVAL_ALONE].median;
+    const double together_us = times->stats[BENCH_RIVAL_TOGETHER].median;
+    fprintf(out, "%s alone %.2f us, together %.2f us: ", times->text, alone_us, together_us);
+    if (alone_us < SHORTEST_US || together_us < SHORTEST_US)
+        fprintf(out, "too short to compare; give --with a larger size\n");
+    else
+        fprintf(out, "%.2fx [%.2f, %.2f]\n", times->ratio.ratio, times->ratio.low,
+                times->ratio.high);
+}
+
 static void write_rivals(FILE *out, const bench_row *row, int placement, const bench_result *result)
 {
     for (int i = 0; i < result->nrivals; i++) {
         const bench_rival_times *times = &result->rivals[i];
         write_subject(out, row, placement, result);
         if (times->count[BENCH_RIVAL_TOGETHER])
-            fprintf(out, "%s alone %.2f us, together %.2f us: %.2fx [%.2f, %.2f]\n", times->text,
-                    times->stats[BENCH_RIVAL_ALONE].median,
-                    times->stats[BENCH_RIVAL_TOGETHER].median, times->ratio.ratio, times->ratio.low,
-                    times->ratio.high);
+            write_rival(out, times);
         else
             fprintf(out, "%s did not end a call meanwhile; raise -n\n", times->text);
     }

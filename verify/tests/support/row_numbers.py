@@ -157,12 +157,16 @@ def check_hours(rows, out):
 
 
 def check_with(rows, out):
-    """The slow-down of a competing call is the quotient of its two times."""
+    """The slow-down of a competing call is the quotient of its two times, unless one is below 1 us."""
     found = re.findall(r": (\S+ \S+.*?) alone (\S+) us, together (\S+) us: (\S+)x \[(\S+), (\S+)\]$", out, re.M)
+    short = re.findall(r" alone (\S+) us, together (\S+) us: too short to compare; give --with a larger size$", out, re.M)
     rivals = sum(r["contender"].count("+") for r in rows)
-    same("lines of competing calls", len(found), rivals)
+    same("lines of competing calls", len(found) + len(short), rivals)
+    for alone, together in short:
+        same("a time below 1 us", min(float(alone), float(together)) <= 1, True)
     for name, alone, together, times, low, high in found:
         same("name", any(f"+{name}" in r["contender"] for r in rows), True)
+        same("times of 1 us or more", min(float(alone), float(together)) >= 1, True)
         ratio = float(together) / float(alone)
         near(f"slow-down of {name}", times, ratio, 0.006 * ratio / min(float(alone), float(together)))
         same("interval", float(low) <= float(times) + 0.01 and float(times) - 0.01 <= float(high), True)
