@@ -150,6 +150,33 @@ static void test_nodes(void **state)
     plant_everywhere(ranks_of(where), where);
 }
 
+/* Each rank takes itself for the root of a broadcast: none of them receives, and the later one is
+ * told at its call. */
+static int all_are_roots(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    float data[ELEMENTS] = {0};
+    weir_comm *comm = open_planted(boot, argument);
+    if (!comm)
+        return NO_COMM;
+    const int rank = weir_comm_rank(comm);
+    if (rank == 0)
+        EXPECT_OK(&failures, weir_broadcast(comm, data, data, ELEMENTS, WEIR_FLOAT, rank, NULL));
+    weir_boot_barrier(boot);
+    if (rank == 1)
+        EXPECT(&failures, weir_broadcast(comm, data, data, ELEMENTS, WEIR_FLOAT, rank, NULL) ==
+                              WEIR_ERR_MISMATCH);
+    EXPECT(&failures,
+           rank != 1 || boot_last_error_has("rank 0 calls broadcast float 12 root 0 as its 1st "
+                                            "call, rank 1 broadcast float 12 root 1"));
+    weir_boot_barrier(boot);
+    if (rank == 0)
+        EXPECT(&failures, weir_broadcast(comm, data, data, ELEMENTS, WEIR_FLOAT, rank, NULL) ==
+                              WEIR_ERR_MISMATCH);
+    EXPECT(&failures, weir_comm_destroy(comm) == WEIR_ERR_MISMATCH);
+    return failures;
+}
+
 /* ------------------------------------------------------------- calls that may differ */
 
 static void legal_calls(weir_comm *comm, int *failures)
@@ -278,6 +305,7 @@ int main(void)
         AT("calls that differ are named: nodes with GPUs", test_nodes,
            (&(layout){.nodes = "aab", .nnodes = 2, .transport = "tcp", .gpus = 1})),
         AT("calls that differ are named: ranks that enqueue", test_enqueued, NULL),
+        RANKS_TEST("ranks that are all roots are named at the call", 2, all_are_roots, NULL),
         RANKS_TEST("calls that may differ raise nothing", 4, legal, NULL),
         RANKS_TEST("calls that may differ raise nothing across nodes", 4, legal,
                    (&(layout){.nodes = "aabb", .nnodes = 2, .transport = "tcp"})),
