@@ -11,9 +11,10 @@
 #define EVENT(ts, arguments)                                                                       \
     "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"record_param_comms\", \"pid\": 1, "          \
     "\"tid\": 1,\n \"ts\": " ts ", \"dur\": 3.25, \"args\": {" arguments "}},\n"
-#define CALL(name, type, in, out, more)                                                            \
+#define CALL(name, type, in, out, more) CALL_IN("0", name, type, in, out, more)
+#define CALL_IN(group, name, type, in, out, more)                                                  \
     "\"Collective name\": \"" name "\", \"dtype\": \"" type "\", \"In msg nelems\": " in           \
-    ", \"Out msg nelems\": " out ", \"Process Group Name\": \"0\", " more
+    ", \"Out msg nelems\": " out ", \"Process Group Name\": \"" group "\", " more
 #define GROUP(rank, size, ranks)                                                                   \
     "\"Rank\": " rank ", \"Group size\": " size ", \"Process Group Ranks\": \"" ranks "\""
 #define ONE GROUP("0", "1", "[0]")
@@ -117,6 +118,34 @@ TEST(calls_are_in_order_of_time)
     assert_int_equal(calls[0].in_place, 0);
     assert_true(fabs(calls[1].start_s - 0.000000892) < 1e-10);
     assert_int_equal(calls[0].line, 7);
+    replay_trace_free(trace);
+}
+
+/* The limit of ranks includes the last one. */
+TEST(groups_alternate_and_may_have_the_last_rank)
+{
+    char text[4096], last[16];
+    snprintf(last, sizeof last, "[%d]", REPLAY_RANKS_MAX - 1);
+    snprintf(
+        text, sizeof text,
+        HEAD("%d") EVENT("1", CALL_IN("a", "allreduce", "Float", "1", "1", GROUP("0", "1", "%s")))
+            EVENT("2", CALL_IN("b", "allreduce", "Float", "2", "2", GROUP("0", "1", "%s")))
+                EVENT("3", CALL_IN("a", "allreduce", "Float", "3", "3", GROUP("0", "1", "%s")))
+                    TAIL,
+        REPLAY_RANKS_MAX - 1, last, last, last);
+    replay_trace *trace = read_text("trace.json", text);
+    assert_int_equal(trace->ncomms, 2);
+    assert_int_equal(trace->nranks, 1); /* numbered without gaps */
+    const replay_call *calls = trace->ranks[0].calls;
+    assert_int_equal(trace->ranks[0].count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(calls[i].comm, i % 2);
+        assert_int_equal(calls[i].count, i + 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(trace->comms[i].nranks, 1);
+        assert_int_equal(trace->comms[i].ranks[0], 0);
+    }
     replay_trace_free(trace);
 }
 
@@ -367,6 +396,15 @@ TEST(traces_without_usable_calls_say_why)
              "1", CALL("broadcast", "Float", "1", "1", ONE)) TAIL,
          "of which rank from 0"},
         {HEAD("0") "}}", "a bracket closes what was not opened"},
+        {HEAD("0") EVENT("1", CALL("allreduce", "Float", "1", "1", GROUP("0", "2", "[0, 1]")))
+             EVENT("2", CALL("allreduce", "Float", "1", "1", GROUP("1", "2", "[0, 1]"))) TAIL,
+         "a call of rank 1, after calls of rank 0; each rank's calls"},
+        {HEAD("0") EVENT("1", CALL("allreduce", "Float", "1", "1", GROUP("0", "2", "[0, 100000]")))
+             TAIL,
+         "rank 100000 in group 0@0; ranks from 0 to "},
+        {HEAD("0") EVENT("1", CALL("allreduce", "Float", "1", "1", GROUP("0", "2", "[0, -1]")))
+             TAIL,
+         "rank -1 in group 0@0; ranks from 0 to "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         replay_trace *trace = NULL;
