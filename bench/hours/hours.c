@@ -21,7 +21,7 @@ typedef struct hours {
     double *times_us; /* PART_MOST */
     double *changes;  /* rank 0: nranks x BENCH_SIGNS */
     bench_hours_output output;
-    double began_s, window_began_s;
+    double began_s, window_began_s, part_began_s;
 } hours;
 
 /* What rank 0 decides. */
@@ -63,16 +63,19 @@ static void hours_take_part(hours *h, int part)
     bench_hours_add_changes(out, h->changes);
 }
 
-/* How many iterations make the next part. */
-static int hours_next_part(const hours *h)
+/* How many iterations make the next part, by what the latest one took: on a busy machine, few
+ * iterations may take nearly all the time, so that the median says nothing. Parts grow slowly, as
+ * they may meet such iterations at any time. */
+static int hours_next_part(const hours *h, int part, double now_s)
 {
-    const bench_timing timing = bench_iterations_timing(h->trial, 1);
-    const double fitting = PART_US / (h->output.median_us * timing.aggregate);
-    return fitting < 1 ? 1 : fitting < PART_MOST ? (int)fitting : PART_MOST;
+    enum { GROWTH = 4 };
+    const double fitting = part * PART_US / (1e6 * (now_s - h->part_began_s) + 1);
+    const double most = (double)part * GROWTH < PART_MOST ? part * GROWTH : PART_MOST;
+    return fitting < 1 ? 1 : fitting < most ? (int)fitting : (int)most;
 }
 
 /* Ends the window if it is time, and decides about the next part. Rank 0 only. */
-static hours_decision hours_decide(hours *h, int is_stopped)
+static hours_decision hours_decide(hours *h, int part, int is_stopped)
 {
     const bench_options *options = h->trial->options;
     const double now_s = weiri_clock_s();
@@ -82,7 +85,9 @@ static hours_decision hours_decide(hours *h, int is_stopped)
         bench_hours_write_window(&h->output, h->window_began_s - h->began_s, now_s - h->began_s);
         h->window_began_s = now_s;
     }
-    return (hours_decision){hours_next_part(h), is_over};
+    const int next = hours_next_part(h, part, now_s);
+    h->part_began_s = now_s;
+    return (hours_decision){next, is_over};
 }
 
 /* Exchanges what the ranks have found in a part. Collective. */
@@ -100,7 +105,7 @@ static hours_decision hours_exchange(hours *h, int part)
     const int is_stopped = bench_exchange_fold(job, BENCH_FOLD_MAX, is_terminated) > 0;
     if (job->rank == 0) {
         hours_take_part(h, part);
-        decision = hours_decide(h, is_stopped);
+        decision = hours_decide(h, part, is_stopped);
     }
     bench_exchange_broadcast(job, &decision, sizeof decision, 0);
     return decision;
@@ -117,7 +122,7 @@ static weir_status hours_loop(hours *h)
     h->subject.wall_us = h->times_us;
     weir_status status = bench_job_agree(job, whole.begin(whole.context), "timed loop");
     bench_signs_open(&h->signs, "", job->nvml);
-    h->began_s = h->window_began_s = weiri_clock_s();
+    h->began_s = h->window_began_s = h->part_began_s = weiri_clock_s();
     while (status == WEIR_OK && !decision.is_over) {
         status = hours_time_part(h, decision.part);
         if (status == WEIR_OK)
