@@ -356,12 +356,12 @@ check "check: no wait is named twice in a chain" \
 name=twice plan "$(on_channel signal), $(on_channel signal)" "$(on_channel wait)" >"$scratch/twice.json"
 arguments=(check "$scratch/twice.json")
 check "check: counts have their noun in the right number" finds " 2 times and waits for it 1 time: "
-sed -n '/^```json$/,/^```$/{/^```/!p}' docs/user/plans-format.md >"$scratch/page.json"
+sed -n '/^```json$/,/^```$/{/^```/!p}' docs/user/plans-json.md >"$scratch/page.json"
 arguments=(check "$scratch/page.json")
-check "the plan in docs/user/plans-format.md is accepted" prints "accepted: broadcast of 2 ranks" "for every length"
+check "the plan in docs/user/plans-json.md is accepted" prints "accepted: broadcast of 2 ranks" "for every length"
 sed 's/"rlxwait"/"nop"/' "$scratch/page.json" >"$scratch/page-wrong.json"
 arguments=(check "$scratch/page-wrong.json")
-check "the plan in docs/user/plans-format.md needs each of its signals" finds rejected
+check "the plan in docs/user/plans-json.md needs each of its signals" finds rejected
 refuses "check: malformed JSON is reported with file and line" 2 "check $scratch/bad" "bad:1:" "JSON"
 refuses "make: an unknown plan is a usage error" 2 "make allreduce_star -n 4" allreduce_star "weir-plan list"
 refuses "make: a missing number of ranks is a usage error" 2 "make allreduce_ring" "-n 8"
