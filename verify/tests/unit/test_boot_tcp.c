@@ -270,20 +270,26 @@ TEST(refused_connections_are_logged_as_a_number)
 
 /* ------------------------------------------------------ misconfigured ranks */
 
-/* Rank 0 speaks the next version of the protocol, or something else. */
-TEST(another_version_of_the_protocol_of_rank_0_is_named)
+/* Rank 0 speaks the next version of the protocol, or something else; or another rank answers. */
+TEST(who_answers_in_place_of_rank_0_is_named)
 {
-    static const uint64_t challenges[] = {0x3268634372696577u, 0x3168634372696578u};
-    static const weir_status wanted[] = {WEIR_ERR_MISMATCH, WEIR_ERR_REFUSED};
-    static const char *const reasons[] = {"rank 0 at ", "is not a rank of weir"};
+    static const weiri_challenge challenges[] = {
+        {.magic = 0x3268634372696577u, .nranks = 2},
+        {.magic = 0x3168634372696578u, .nranks = 2},
+        {.magic = 0x3168634372696577u, .rank = 3, .nranks = 4},
+    };
+    static const weir_status wanted[] = {WEIR_ERR_MISMATCH, WEIR_ERR_REFUSED, WEIR_ERR_REFUSED};
+    static const char *const reasons[] = {"rank 0 at ", "is not a rank of weir",
+                                          "rank 1 expected rank 0 at 127.0.0.1:1, but rank 3 of 4 "
+                                          "answers; another job may use this port"};
     const weiri_job job = {.rank = 1, .nranks = 2, .timeout_ms = 1000};
     const weiri_address nowhere = {.ip = {127, 0, 0, 1}, .port = 1};
-    for (int i = 0; i < 2; i++) {
-        const weiri_challenge challenge = {.magic = challenges[i], .nranks = 2};
+    for (int i = 0; i < 3; i++) {
         const weiri_deadline deadline = weiri_deadline_in(1000);
         int pair[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-        assert_int_equal(send(pair[0], &challenge, sizeof challenge, 0), sizeof challenge);
+        assert_int_equal(send(pair[0], &challenges[i], sizeof challenges[i], 0),
+                         sizeof challenges[i]);
         assert_int_equal(weiri_handshake_call(&job, pair[1], 0, &nowhere, &nowhere, &deadline),
                          wanted[i]);
         assert_true(boot_last_error_has(reasons[i]));
@@ -866,6 +872,7 @@ TEST_ON_RANKS(wrong_torchrun_variables_are_named, 1)
     setenv("MASTER_PORT", "29500", 1);
     EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
     EXPECT(&failures, boot_last_error_has("rank 2 of 2"));
+    EXPECT(&failures, boot_last_error_has("bootstrap from torchrun's environment"));
     return failures;
 }
 

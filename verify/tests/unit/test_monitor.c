@@ -491,16 +491,20 @@ static int has_words(const char *text, const char *words)
 TEST(a_status_counts_nodes_processes_gpus_and_ranks_of_groups)
 {
     weiri_view view = {.ncomms = 0};
+    /* The smallest first: groups are sorted. */
+    add_spread_comm(&view, 0x30, 2, 0);
+    view.comms[0].nnodes = 1;
+    add_spread_comm(&view, 0x20, 2, 0);
     for (int i = 0; i < 3; i++)
         add_spread_comm(&view, 0x10u + (uint64_t)i, 5, 3);
-    add_spread_comm(&view, 0x20, 2, 0);
     char *text = status_of(&view, weiri_status_text);
     /* Nodes, processes per node, GPUs per process, processes, GPUs. */
     if (!has_words(text, "2 4 1 5 3\n") && !has_words(text, "2 4 1 5 3"))
         fail_msg("no line of 2 nodes and 5 processes in\n%s", text);
     /* Group, communicators, nodes, ranks per node, per communicator, in the group. */
-    if (!has_words(text, "0 3 2 2-3 5 15 ") || !has_words(text, "1 1 2 1 2 2 "))
-        fail_msg("no groups of 15 and 2 ranks in\n%s", text);
+    if (!has_words(text, "0 3 2 2-3 5 15 ") || !has_words(text, "1 1 2 1 2 2 ") ||
+        !has_words(text, "2 1 1 "))
+        fail_msg("no groups of 15, 2 and 2 ranks in this order in\n%s", text);
     free(text);
     weiri_view_free(&view);
 }
