@@ -60,12 +60,14 @@ static const char *speaker_of(const results_lines *lines, int *number)
                  {"usage:", "the program printed its usage: wrong options"},
                  {"USAGE:", "the program printed its usage: wrong options"},
                  {"Usage:", "the program printed its usage: wrong options"}};
-    for (size_t i = 0; i < lines->count; i++)
+    for (size_t i = 0; i < lines->count; i++) {
+        *number = lines->list[i].number;
+        if (results_is_markdown(lines->list[i].text))
+            return "a Markdown table: give what the tool printed";
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-            if (strstr(lines->list[i].text, kinds[k].words)) {
-                *number = lines->list[i].number;
+            if (strstr(lines->list[i].text, kinds[k].words))
                 return kinds[k].what;
-            }
+    }
     return NULL;
 }
 

@@ -280,6 +280,7 @@ void results_mpi_row(results_text *in, char *line)
     if (count < 2 || results_whole(fields[0], &bytes) != 0)
         return;
     in->seen++;
+    m->is_folded |= m->table.count > 0 && count > m->table.count;
     if (is_reason(fields[1]))
         results_lose(in->set, in->path, in->line, "the size %s was not measured (%.*s)", fields[0],
                      (int)strcspn(fields[1], ".;,"), fields[1]);
@@ -289,6 +290,11 @@ void results_mpi_row(results_text *in, char *line)
         results_lose(in->set, in->path, in->line,
                      "a row of %d fields where the headings have %d (cut "
                      "off?); left out",
+                     count, m->table.count);
+    else if (m->is_folded)
+        results_lose(in->set, in->path, in->line,
+                     "a row of %d fields in a table with %d headings and wider rows (folded lines, "
+                     "whose rests look like rows?); left out",
                      count, m->table.count);
     else if (is_cut_time(in, fields, count))
         results_lose(in->set, in->path, in->line,

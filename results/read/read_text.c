@@ -133,11 +133,42 @@ static void note_trouble(results_text *in, char *line)
 
 /* -------------------------------------------------------------------- lines */
 
+/* Whether a row has a number with a comma and two decimals, as a locale or a spreadsheet makes it.
+ */
+static int has_decimal_comma(const char *row)
+{
+    for (const char *at = row; (at = strchr(at, ',')) != NULL; at++)
+        if (at > row && isdigit((unsigned char)at[-1]) && strspn(at + 1, "0123456789") == 2 &&
+            strchr(" \t", at[3]))
+            return 1;
+    return 0;
+}
+
+int results_is_markdown(const char *line)
+{
+    return strspn(line, "|:- \t") == strlen(line) && strchr(line, '|') && strstr(line, "--");
+}
+
+/* What keeps rows from being read, whatever tool has printed them; NULL: nothing. */
+static const char *rewritten_as(const char *at)
+{
+    if (results_is_markdown(at))
+        return "a Markdown table: give what the tool printed";
+    if (isdigit((unsigned char)*at) && has_decimal_comma(at))
+        return "numbers with a decimal comma: run the tool with LC_ALL=C, or give what it printed";
+    return NULL;
+}
+
 static void read_line(results_text *in, char *line)
 {
     char *at = line + strspn(line, " \t");
+    const char *rewritten = rewritten_as(at);
     in->indent = (int)(at - line);
-    if (*at == '#') {
+    if (rewritten) {
+        if (!in->rewritten)
+            results_lose(in->set, in->path, in->line, "%s; such rows are left out", rewritten);
+        in->rewritten = 1;
+    } else if (*at == '#') {
         for (char *tab = at; (tab = strchr(tab, '\t')) != NULL;)
             *tab = ' ';
         if (!results_mpi_comment(in, at))
@@ -164,6 +195,8 @@ static void read_line(results_text *in, char *line)
 /* Without a row, the most likely reason. */
 static void explain_nothing(results_text *in)
 {
+    if (in->rewritten)
+        return;
     if (in->trouble)
         results_lose(in->set, in->path, in->trouble_line,
                      "no row: the log reports a failure: %.200s", in->trouble);

@@ -62,6 +62,7 @@ typedef struct results_mpi {
     const char *dtype, *contender, *backend;
     int ranks, groups;
     int is_old, has_version; /* IMB before 2019.1; whether the version is in the file */
+    int is_folded; /* a row had more fields than there are headings: rests may look like rows */
     results_table table;
 } results_mpi;
 
@@ -79,11 +80,16 @@ typedef struct results_text {
     results_trouble trouble_kind;
     const char *trouble; /* the first line of that kind */
     int trouble_line;
-    int seen;            /* rows, of which some have no time */
+    int rewritten; /* whether a message says that rows are of a Markdown table or have commas */
+    int seen;      /* rows, of which some have no time */
     int one_rank_tables; /* sections of one rank, each in another source */
     results_nccl nccl;
     results_mpi mpi;
 } results_text;
+
+/* Whether a line divides the headings of a Markdown table from its rows; before it, a collector's
+ * prefix may have been removed. */
+int results_is_markdown(const char *line);
 
 /* Reads the lines of a log. Returns whether it has any section of a known tool. */
 int results_read_text(results_set *set, const char *path, const results_lines *lines);
