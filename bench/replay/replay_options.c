@@ -16,7 +16,9 @@ enum { SAME = WEIRI_OPTION_SAME, EXPLAINED = WEIRI_OPTION_EXPLAINED };
 
 static const weiri_option rows[] = {
     {0, "convert", "FILE", &weiri_option_text, AT(convert),
-     .help = "write the recording to FILE as text, one line for each call, and exit"},
+     .help =
+         "write the recording to FILE (-: standard output) as text, one line for each call, and "
+         "exit"},
     {0, "ranks", "N", &weiri_option_int, AT(nranks), 0, WEIR_RANKS_MAX, "0",
      .flags = SAME | EXPLAINED, .manifest = "ranks",
      .help = "run on N ranks instead of those of the recording (default: 0, as recorded). Only for "

@@ -71,6 +71,10 @@ static void replay_inform(const bench_run *run)
         return;
     }
     replay_notes_print(trace, stderr);
+    if (strcmp(options.convert, "-") == 0) {
+        write_text(trace, stdout);
+        return;
+    }
     if (weiri_write_file(options.convert, write_text, trace) == 0)
         return;
     fprintf(stderr, "%s: --convert %s: %s\n", run->job->program, options.convert, strerror(errno));

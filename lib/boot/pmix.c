@@ -3,8 +3,8 @@
  * the ranks then connect over TCP, and PMIx is not used any more.
  *
  * libpmix is loaded at run time, and needs no header at build time: the declarations below are the
- * part of the PMIx standard (version 2 and later) that is used here. No array of structures is
- * passed to it, because their size differs between versions.
+ * part of the PMIx standard (version 2 and later) that is used here. No array of several structures
+ * is passed to it, because their size differs between versions.
  */
 #include "base/config.h"
 #include "base/env.h"
@@ -20,7 +20,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { PMIX_OK = 0, PMIX_TYPE_STRING = 3, PMIX_TYPE_UINT32 = 14, PMIX_SCOPE_GLOBAL = 3 };
+enum {
+    PMIX_OK = 0,
+    PMIX_TYPE_BOOL = 1,
+    PMIX_TYPE_STRING = 3,
+    PMIX_TYPE_UINT32 = 14,
+    PMIX_SCOPE_GLOBAL = 3
+};
 #define PMIX_ANY_RANK (UINT32_MAX - 1) /* PMIX_RANK_WILDCARD */
 
 typedef struct pmix_proc {
@@ -34,9 +40,17 @@ typedef struct pmix_value {
     union {
         const char *string;
         uint32_t uint32;
+        uint8_t is_true;
         char room[64];
     } data;
 } pmix_value;
+
+/* pmix_info_t: a directive. */
+typedef struct pmix_info {
+    char key[512];
+    uint32_t flags;
+    pmix_value value;
+} pmix_info;
 
 typedef void (*pmix_fenced)(int status, void *data);
 typedef void (*pmix_got)(int status, pmix_value *value, void *data);
@@ -46,7 +60,7 @@ typedef struct pmix_library {
     int (*finalize)(const void *info, size_t ninfo);
     int (*put)(uint8_t scope, const char *key, pmix_value *value);
     int (*commit)(void);
-    int (*fence)(const pmix_proc *procs, size_t nprocs, const void *info, size_t ninfo,
+    int (*fence)(const pmix_proc *procs, size_t nprocs, const pmix_info *info, size_t ninfo,
                  pmix_fenced done, void *data);
     int (*get)(const pmix_proc *proc, const char *key, const void *info, size_t ninfo,
                pmix_got done, void *data);
@@ -173,12 +187,16 @@ static weir_status pmix_no_memory(void)
     return weiri_fail(WEIR_ERR_NO_MEMORY, "PMIx: no memory for a request");
 }
 
+/* The fence also brings what rank 0 has put to all nodes. Otherwise, the server of another node
+ * asks for it at the first get, which PRRTE ends after 2 seconds without data. */
 static weir_status pmix_fence_all(const pmix_library *pmix)
 {
+    static const pmix_info collect = {.key = "pmix.collect",
+                                      .value = {.type = PMIX_TYPE_BOOL, .data.is_true = 1}};
     pmix_request *request = pmix_request_create();
     if (!request)
         return pmix_no_memory();
-    int started = pmix->fence(NULL, 0, NULL, 0, pmix_on_fence, request);
+    int started = pmix->fence(NULL, 0, &collect, 1, pmix_on_fence, request);
     return pmix_request_wait(pmix, request, started, "fence of all ranks", NULL);
 }
 

@@ -89,6 +89,9 @@ check "recorded bars begin at their times" eval 'span=$(sed -n "s/.*recorded: 0 
 sed 's/ took=.*//' "$job" >"$scratch/untimed.txt"
 check "--gaps needs durations" refuses "has no time or no duration" "$scratch/untimed.txt" --gaps
 check "--convert writes text" ends_with 0 ./bench_replay "$job" --convert "$scratch/a.txt"
+check "--convert - writes the same text to standard output" eval \
+    'ends_with 0 ./bench_replay "$job" --convert - && cmp "$scratch/a.txt" "$out" && [ ! -e ./- ]'
+check "a full standard output is an error" eval '[ ! -w /dev/full ] || { ./bench_replay "$job" --convert - >/dev/full 2>"$err"; [ $? -eq 3 ] && grep -q "standard output" "$err"; }'
 check "which converts to itself" eval './bench_replay "$scratch/a.txt" --convert "$scratch/b.txt" && cmp "$scratch/a.txt" "$scratch/b.txt"'
 if command -v mpirun >/dev/null && ci/mpirun -np 1 ./bench_replay --version >"$out" 2>"$err"; then
     check "MPI runs the same calls" ends_with 0 ci/mpirun -np 4 ./bench_replay "$job" -n 2 --peer mpi

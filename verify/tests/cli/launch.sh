@@ -255,6 +255,13 @@ check "a PMIx launcher that does not answer: a line with the reason" grep -q 'PM
 check "a missing PMIx library ends with 3" \
     ends_with 3 env PMIX_RANK=0 PMIX_NAMESPACE=gone WEIR_LAUNCHER=pmix WEIR_PMIX_SO=/nowhere.so $bench
 check "a missing PMIx library: one line with a remedy" says '/nowhere.so' 'apt-get install libpmix2'
+pmix_headers=$(find /usr/lib /usr/include -name pmix_common.h -printf '%h\n' 2>/dev/null | head -n 1)
+if [ -n "$pmix_headers" ] && "${CC:-cc}" -shared -fPIC -I"$pmix_headers" -o "$scratch/pmix.so" verify/tests/support/pmix_standin.c; then
+    check "PMIx's fence is asked to collect what rank 0 has put" \
+        ends_with 0 env PMIX_RANK=0 PMIX_NAMESPACE=standin WEIR_LAUNCHER=pmix WEIR_PMIX_SO="$scratch/pmix.so" $bench
+else
+    skip "PMIx's fence is asked to collect what rank 0 has put" "no pmix_common.h; apt-get install libpmix-dev"
+fi
 missing_rank() {
     ends_with 4 $clean env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29433 \
         $bench -b 8 -e 8 -T 1
