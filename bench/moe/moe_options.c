@@ -240,7 +240,7 @@ static const weiri_option rows[] = {
      .help = "uniform; zipf:A, expert e with a probability in proportion to 1/(e+1)^A; hot, the "
              "first choice is expert 0; empty, every second rank has no tokens; masked:P, each "
              "choice is masked with probability P; ragged, ranks have different numbers of tokens; "
-             "trace:FILE, topk experts per line (default: uniform). Three routings take turns"},
+             "trace:FILE, topk experts per line (default: uniform). Three routings alternate"},
     {0, "layout", "expert|rank|flat", &weiri_option_words, AT(layout), .initial = "expert",
      .flags = SAME, .help = "layout of received rows"},
     {0, "alignment", "N", &weiri_option_int, AT(alignment), 1, 65536, "1", .flags = SAME,
