@@ -2,6 +2,7 @@
 #include "bench/blocks/blocks_options.h"
 
 #include "bench/options/option_values.h"
+#include "bench/options/rows.h"
 #include "programs/numbers.h"
 
 #include <limits.h>
@@ -128,6 +129,7 @@ static const weiri_option_type type_pages = {pages_read, pages_write, NULL},
 enum { SAME = WEIRI_OPTION_SAME, EXPLAINED = WEIRI_OPTION_EXPLAINED };
 
 #define AT(member) offsetof(blocks_options, member)
+#define COMMON(member) AT(common.member)
 
 static const weiri_option rows[] = {
     {0, "pages", "N[,...]", &type_pages, 0, .initial = "1,16", .flags = SAME,
@@ -159,29 +161,20 @@ static const weiri_option rows[] = {
      .help = "also measure memcpy of each block within a rank, process_vm_readv, MPI's derived "
              "types, or a socket over loopback that moves as many bytes but no pages; may be given "
              "several times"},
-    {'n', "iters", "N", &weiri_option_int, AT(common.iterations), 0, INT_MAX, "0",
-     .flags = SAME | EXPLAINED,
-     .help = "timed iterations (default: 0, as many as fit a time budget, from 10 to 400)"},
+    BENCH_ROW_ITERS(COMMON),
     {'w', "warmup_iters", "N", &weiri_option_int, AT(common.warmups), 1, INT_MAX, "2",
      .flags = SAME, .help = "untimed iterations before the timed ones"},
-    {'g', "ngpus", "N", &weiri_option_int, AT(common.ngpus), 1, WEIR_RANKS_MAX, "1",
-     .help = "start N ranks on this node, without a launcher"},
-    {'T', "timeout", "SECONDS", &weiri_option_int, AT(common.timeout_s), 0, 86400, "0",
-     .flags = EXPLAINED,
-     .help = "deadline of set-up and every wait (default: 0, which means WEIR_TIMEOUT_MS, else "
-             "30 s)"},
-    {0, "csv", "FILE", &weiri_option_text, AT(common.csv_path),
-     .help = "also write CSV, each row as soon as it is known"},
+    BENCH_ROW_NGPUS(COMMON),
+    BENCH_ROW_TIMEOUT(COMMON),
+    BENCH_ROW_CSV(COMMON),
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
      .help = "seed of random pages"},
     {0, "inject", "list|FAULT", &type_inject, 0, .flags = SAME,
      .help =
          "inject a fault into weir's second timed iteration, to show that it is found; exit code 2 "
          "if the fault changed nothing; early-tag affects only put; list: print the faults"},
-    {0, "version", NULL, &weiri_option_flags, AT(common.action), .high = BENCH_ACTION_VERSION,
-     .help = "print the version and exit"},
-    {'h', "help", NULL, &weiri_option_flags, AT(common.action), .high = BENCH_ACTION_HELP,
-     .help = "print this help and exit"},
+    BENCH_ROW_VERSION(COMMON),
+    BENCH_ROW_HELP(COMMON),
 };
 
 const weiri_options blocks_options_table = {rows, sizeof rows / sizeof rows[0]};

@@ -3,6 +3,7 @@
 
 #include "bench/gpu/gpu.h"
 #include "bench/options/option_values.h"
+#include "bench/options/rows.h"
 #include "programs/moe_models.h"
 #include "programs/numbers.h"
 
@@ -221,6 +222,7 @@ static const weiri_option_type type_tokens = {tokens_read, tokens_write, NULL},
 enum { SAME = WEIRI_OPTION_SAME, EXPLAINED = WEIRI_OPTION_EXPLAINED };
 
 #define AT(member) offsetof(bench_moe_options, member)
+#define COMMON(member) AT(common.member)
 
 static const weiri_option rows[] = {
     {0, "tokens", "N[,...]", &type_tokens, 0, .initial = "1,4,16,64,256,1024", .flags = SAME,
@@ -263,23 +265,16 @@ static const weiri_option rows[] = {
     {0, "peer", "mpi|nccl-ep[:PATH]", &type_peer, 0, .flags = SAME,
      .help = "also measure MPI_Alltoallv with rows packed and unpacked by hand, on the host; or, "
              "on GPUs, NCCL EP in its low-latency mode, from the library PATH, else libnccl_ep.so"},
-    {'n', "iters", "N", &weiri_option_int, AT(common.iterations), 0, INT_MAX, "0",
-     .flags = SAME | EXPLAINED,
-     .help = "timed iterations (default: 0, as many as fit a time budget, from 10 to 400)"},
+    BENCH_ROW_ITERS(COMMON),
     {'w', "warmup_iters", "N", &weiri_option_int, AT(common.warmups), 0, INT_MAX, "3",
      .flags = SAME, .help = "untimed iterations before the timed ones"},
-    {'g', "ngpus", "N", &weiri_option_int, AT(common.ngpus), 1, WEIR_RANKS_MAX, "1",
-     .help = "start N ranks on this node, without a launcher"},
-    {'T', "timeout", "SECONDS", &weiri_option_int, AT(common.timeout_s), 0, 86400, "0",
-     .flags = EXPLAINED,
-     .help = "deadline of set-up and every wait (default: 0, which means WEIR_TIMEOUT_MS, else "
-             "30 s)"},
+    BENCH_ROW_NGPUS(COMMON),
+    BENCH_ROW_TIMEOUT(COMMON),
     {0, "min-bw", "GB/S", &weiri_option_decimal, AT(common.floor_gbs),
      .given = AT(common.floor_given),
      .help = "end with PASS, or with FAIL and exit code 1, if the average bus bandwidth is "
              "below this floor (default: 90% of NCCL_TESTS_MIN_BW, if it is set)"},
-    {0, "csv", "FILE", &weiri_option_text, AT(common.csv_path),
-     .help = "also write CSV, each row as soon as it is known"},
+    BENCH_ROW_CSV(COMMON),
     {0, "ceiling", "FILE", &weiri_option_text, AT(common.ceiling_path),
      .help = "compare results with the links that weir-topo --measure FILE recorded"},
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
@@ -298,10 +293,8 @@ static const weiri_option rows[] = {
      .help = "refused: dispatch and combine have one algorithm each"},
     {0, "quiet", NULL, &weiri_option_flags, AT(common.quiet),
      .help = "accepted for other benchmarks' command lines; no effect"},
-    {0, "version", NULL, &weiri_option_flags, AT(common.action), .high = BENCH_ACTION_VERSION,
-     .help = "print the version and exit"},
-    {'h', "help", NULL, &weiri_option_flags, AT(common.action), .high = BENCH_ACTION_HELP,
-     .help = "print this help and exit"},
+    BENCH_ROW_VERSION(COMMON),
+    BENCH_ROW_HELP(COMMON),
 };
 
 const weiri_options bench_moe_options_table = {rows, sizeof rows / sizeof rows[0]};

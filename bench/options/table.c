@@ -6,6 +6,7 @@
 
 #include "bench/options/option_values.h"
 #include "bench/options/peers.h"
+#include "bench/options/rows.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -236,10 +237,8 @@ static const weiri_option rows[] = {
      .help = "list the algorithms and exit"},
     {0, "help-env", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_HELP_ENV,
      .help = "list the environment variables and exit"},
-    {0, "version", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_VERSION,
-     .help = "print the version and exit"},
-    {'h', "help", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_HELP,
-     .help = "print this help and exit"},
+    BENCH_ROW_VERSION(AT),
+    BENCH_ROW_HELP(AT),
 };
 
 const weiri_options bench_options_table = {rows, sizeof rows / sizeof rows[0]};

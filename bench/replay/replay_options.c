@@ -5,6 +5,7 @@
 #include "bench/gpu/gpu.h"
 #include "bench/options/option_values.h"
 #include "bench/options/peers.h"
+#include "bench/options/rows.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 enum { SAME = WEIRI_OPTION_SAME, EXPLAINED = WEIRI_OPTION_EXPLAINED };
 
 #define AT(member) offsetof(replay_options, member)
+#define COMMON(member) AT(common.member)
 
 static const weiri_option rows[] = {
     {0, "convert", "FILE", &weiri_option_text, AT(convert),
@@ -58,10 +60,7 @@ static const weiri_option rows[] = {
      .given = AT(ngpus_given), .flags = EXPLAINED,
      .help = "start N ranks on this node, without a launcher (default: as many as the recording "
              "has)"},
-    {'T', "timeout", "SECONDS", &weiri_option_int, AT(common.timeout_s), 0, 86400, "0",
-     .flags = EXPLAINED,
-     .help = "deadline of set-up and every wait (default: 0, which means WEIR_TIMEOUT_MS, else "
-             "30 s)"},
+    BENCH_ROW_TIMEOUT(COMMON),
     {0, "csv", "FILE", &weiri_option_text, AT(common.csv_path), .help = "also write CSV"},
     {0, "timeline", "FILE", &weiri_option_text, AT(timeline), .flags = WEIRI_OPTION_SAME_USE,
      .help = "also draw one step as SVG, ranks by time: as recorded, and as replayed over weir (on "
@@ -75,10 +74,8 @@ static const weiri_option rows[] = {
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(common.backend), .initial = "auto",
      .flags = SAME | EXPLAINED, .manifest = "backend",
      .help = "memory of the buffers; auto: GPUs if all ranks have one (default: auto)"},
-    {0, "version", NULL, &weiri_option_flags, AT(common.action), .high = BENCH_ACTION_VERSION,
-     .help = "print the version and exit"},
-    {'h', "help", NULL, &weiri_option_flags, AT(common.action), .high = BENCH_ACTION_HELP,
-     .help = "print this help and exit"},
+    BENCH_ROW_VERSION(COMMON),
+    BENCH_ROW_HELP(COMMON),
 };
 
 const weiri_options replay_options_table = {rows, sizeof rows / sizeof rows[0]};
