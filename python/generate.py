@@ -3,7 +3,7 @@
 
     python/generate.py INCLUDE_FOLDER OUTPUT
 
-Reads weir.h, algo.h, plan.h and, if present, moe.h and blocks.h from INCLUDE_FOLDER and writes a
+Reads weir.h, algo.h, plan.h and, if present, moe.h, blocks.h and norm.h from INCLUDE_FOLDER and writes a
 Python module with their constants, enumerations, structures, initialisers and functions. The build of the wheel
 runs it, so that the declarations are those of the library that the wheel contains.
 
@@ -19,8 +19,8 @@ import sys
 
 from pycparser import c_ast, c_generator, c_parser
 
-HEADERS = ["weir.h", "algo.h", "plan.h", "moe.h", "blocks.h"]
-OPTIONAL = {"moe.h", "blocks.h"}
+HEADERS = ["weir.h", "algo.h", "plan.h", "moe.h", "blocks.h", "norm.h"]
+OPTIONAL = {"moe.h", "blocks.h", "norm.h"}
 FIXED = {f"{sign}int{bits}_t": f"c_{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 SCALARS = {
     "void": "None", "char": "c_char", "signed char": "c_byte", "unsigned char": "c_ubyte",
@@ -96,6 +96,8 @@ class Declarations:
     def value(self, node):
         """The value of a constant expression; None for NULL."""
         if isinstance(node, c_ast.Constant):
+            if node.type in ("float", "double"):
+                return float(node.value.rstrip("fF"))
             return node.value.strip('"') if node.type == "string" else int(node.value.rstrip("uUlL"), 0)
         if isinstance(node, c_ast.ID):
             if node.name == "NULL":
