@@ -6,8 +6,7 @@
  *               symmetric windows
  *   zero-cta    the same, with the policy that leaves copies to the copy engines
  *
- * Each mode has its own communicator. NVLink multicast stays off
- * (vendor.h).
+ * Each mode has its own communicator, with the settings of the user's environment.
  */
 #include "bench/candidate/candidate.h"
 #include "bench/candidate/nccl_tuner.h"
