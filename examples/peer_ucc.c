@@ -147,7 +147,6 @@ static const char *ucc_peer_refuses(void *state, const weir_call *call)
         return "it has no such type";
     switch (call->collective) {
     case WEIR_COLL_ALLREDUCE:
-    case WEIR_COLL_REDUCE_SCATTER:
     case WEIR_COLL_REDUCE:
     case WEIR_COLL_ALLGATHER:
     case WEIR_COLL_ALLTOALL:
@@ -174,16 +173,13 @@ static void describe(const peer *p, const weir_call *c, ucc_coll_args_t *args)
                                              [WEIR_MIN] = UCC_OP_MIN,
                                              [WEIR_AVG] = UCC_OP_AVG};
     static const uint64_t types[] = {[WEIR_COLL_ALLREDUCE] = UCC_COLL_TYPE_ALLREDUCE,
-                                     [WEIR_COLL_REDUCE_SCATTER] = UCC_COLL_TYPE_REDUCE_SCATTER,
                                      [WEIR_COLL_REDUCE] = UCC_COLL_TYPE_REDUCE,
                                      [WEIR_COLL_ALLGATHER] = UCC_COLL_TYPE_ALLGATHER,
                                      [WEIR_COLL_ALLTOALL] = UCC_COLL_TYPE_ALLTOALL,
                                      [WEIR_COLL_BROADCAST] = UCC_COLL_TYPE_BCAST};
     const size_t all = c->count * (size_t)p->job->nranks;
-    const int has_in_all =
-        c->collective == WEIR_COLL_REDUCE_SCATTER || c->collective == WEIR_COLL_ALLTOALL;
-    const int has_out_all =
-        c->collective == WEIR_COLL_ALLGATHER || c->collective == WEIR_COLL_ALLTOALL;
+    const int has_in_all = c->collective == WEIR_COLL_ALLTOALL;
+    const int has_out_all = has_in_all || c->collective == WEIR_COLL_ALLGATHER;
     memset(args, 0, sizeof *args);
     args->coll_type = (ucc_coll_type_t)types[c->collective];
     args->op = ops[c->op];
