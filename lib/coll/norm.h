@@ -5,7 +5,7 @@
 #include "coll/coll.h"
 #include <weir/norm.h>
 
-/* Runs a call, of two or more ranks with GPUs of one node. norm_none.c: never called. */
+/* Runs a call, of two or more ranks with GPUs of one node. Without CUDA it is never called. */
 weir_status weiri_norm_gpu_run(weiri_coll *coll, const weir_norm_args *args);
 
 #endif
