@@ -68,21 +68,14 @@ static weir_status check_members(const replay_trace *trace, const replay_comm *c
 }
 
 /* Moves calls and members to ranks without gaps. */
-static void number_ranks(replay_trace *trace, int *numbers)
+static void number_ranks(replay_trace *trace)
 {
-    int next = 0;
-    for (int rank = 0; rank < trace->nranks; rank++) {
-        if (!trace->ranks[rank].count)
-            continue;
-        const replay_rank moved = trace->ranks[rank];
-        trace->ranks[rank] = (replay_rank){NULL, 0, 0};
-        trace->ranks[next] = moved;
-        numbers[rank] = next++;
-    }
-    trace->nranks = next;
-    for (int i = 0; i < trace->ncomms; i++)
-        for (int member = 0; member < trace->comms[i].nranks; member++)
-            trace->comms[i].ranks[member] = numbers[trace->comms[i].ranks[member]];
+    int numbers[REPLAY_RANKS_MAX], next = 0;
+    for (int is_empty = 0; is_empty < 2; is_empty++)
+        for (int rank = 0; rank < REPLAY_RANKS_MAX; rank++)
+            if ((trace->ranks[rank].count == 0) == is_empty)
+                numbers[rank] = next++;
+    replay_renumber(trace, numbers);
 }
 
 /* Removes communicators without calls. */
@@ -181,8 +174,7 @@ weir_status replay_complete(replay_reader *reader)
     const size_t ncomms = (size_t)trace->ncomms;
     char *used = calloc(ncomms, 1);
     uint32_t *comms = calloc(ncomms, sizeof *comms);
-    int *ranks = calloc((size_t)trace->nranks, sizeof *ranks);
-    if (!used || !comms || !ranks)
+    if (!used || !comms)
         status = replay_no_memory();
     if (status == WEIR_OK)
         status = check_calls(reader, used);
@@ -191,11 +183,10 @@ weir_status replay_complete(replay_reader *reader)
             status = check_members(trace, &trace->comms[i]);
     if (status == WEIR_OK) {
         number_comms(trace, used, comms);
-        number_ranks(trace, ranks);
+        number_ranks(trace);
         complete_times(reader);
     }
     free(used);
     free(comms);
-    free(ranks);
     return status;
 }

@@ -123,6 +123,22 @@ weir_status replay_set_member(replay_reader *reader, long line, uint32_t comm, i
     return WEIR_OK;
 }
 
+void replay_renumber(replay_trace *trace, const int *numbers)
+{
+    replay_rank moved[REPLAY_RANKS_MAX];
+    trace->nranks = 0;
+    for (int i = 0; i < REPLAY_RANKS_MAX; i++) {
+        moved[numbers[i]] = trace->ranks[i];
+        if (trace->ranks[i].count && numbers[i] >= trace->nranks)
+            trace->nranks = numbers[i] + 1;
+    }
+    memcpy(trace->ranks, moved, sizeof moved);
+    for (int i = 0; i < trace->ncomms; i++)
+        for (int member = 0; member < trace->comms[i].nranks; member++)
+            if (trace->comms[i].ranks[member] >= 0)
+                trace->comms[i].ranks[member] = numbers[trace->comms[i].ranks[member]];
+}
+
 weir_status replay_add_call(replay_reader *reader, long line, int rank, const replay_call *call)
 {
     replay_trace *trace = reader->trace;

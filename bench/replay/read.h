@@ -66,6 +66,8 @@ weir_status replay_add_comm(replay_reader *reader, long line, const char *name, 
  * otherwise before, or a number is out of range. */
 weir_status replay_set_member(replay_reader *reader, long line, uint32_t comm, int comm_rank,
                               int rank);
+/* Gives ranks of the job other numbers: a permutation of REPLAY_RANKS_MAX. */
+void replay_renumber(replay_trace *trace, const int *numbers);
 /* Appends a call to those of a rank of the job; file and line are filled in. */
 weir_status replay_add_call(replay_reader *reader, long line, int rank, const replay_call *call);
 /* Stores splits of an alltoallv: those sent to each rank of the communicator, then those received.

@@ -119,7 +119,6 @@ static void free_entry(void *entry)
 static void number_ranks(replay_trace *trace)
 {
     int numbers[REPLAY_RANKS_MAX];
-    replay_rank moved[REPLAY_RANKS_MAX];
     const replay_comm *world = NULL;
     int next = 0;
     for (int i = 0; i < trace->ncomms; i++)
@@ -130,18 +129,10 @@ static void number_ranks(replay_trace *trace)
     for (int i = 0; world && i < world->nranks; i++)
         if (world->ranks[i] >= 0 && numbers[world->ranks[i]] < 0)
             numbers[world->ranks[i]] = next++;
-    for (int i = 0; i < REPLAY_RANKS_MAX; i++) {
+    for (int i = 0; i < REPLAY_RANKS_MAX; i++)
         if (numbers[i] < 0)
             numbers[i] = next++;
-        moved[numbers[i]] = trace->ranks[i];
-        if (trace->ranks[i].count && numbers[i] >= trace->nranks)
-            trace->nranks = numbers[i] + 1;
-    }
-    memcpy(trace->ranks, moved, sizeof moved);
-    for (int i = 0; i < trace->ncomms; i++)
-        for (int member = 0; member < trace->comms[i].nranks; member++)
-            if (trace->comms[i].ranks[member] >= 0)
-                trace->comms[i].ranks[member] = numbers[trace->comms[i].ranks[member]];
+    replay_renumber(trace, numbers);
 }
 
 weir_status replay_seats_finish(replay_reader *reader, int failed)
