@@ -211,7 +211,7 @@ static int run_step(const blocks_call *call, const blocks_net_peer *p, weir_wait
 int weiri_blocks_net_step(const weir_blocks *blocks, int rank, weir_waiter *waiter, int *idle,
                           const weir_guard *guard)
 {
-    enum { EAGER_POLLS = 64, POLLS_PER_CHECK = 64 };
+    enum { EAGER_POLLS = 16, POLLS_PER_CHECK = 64 };
     if (*idle > EAGER_POLLS) /* rather than yielding, which costs much on shared cores */
         weiri_internode_drive_rest(blocks->net->internode);
     *idle = weiri_internode_poll(blocks->net->internode) ? 0 : *idle + 1;

@@ -52,7 +52,7 @@ typedef struct blocks_net_head {
     _Alignas(WEIR_LINE_BYTES) uint64_t kind;
     uint64_t count, bytes; /* entries; bytes of data */
     uint64_t number;       /* of the get; 0: a put */
-    uint64_t is_last;      /* of the answers to a request */
+    uint64_t is_last;      /* of a transfer */
     uint64_t slot, tag;    /* 0: no tag */
 } blocks_net_head;
 
@@ -85,6 +85,7 @@ typedef struct blocks_net_peer {
     uint64_t inbox_there;
     uint64_t made, sent;   /* messages whose copies have begun, and that were posted */
     uint64_t begun, taken; /* messages of the peer, likewise */
+    uint64_t credited;     /* taken as the peer last learned */
     blocks_transfer *first;
 } blocks_net_peer;
 

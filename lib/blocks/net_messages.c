@@ -211,6 +211,9 @@ static void message_end(struct blocks_net *n, blocks_net_peer *p, uint64_t messa
             if (t->kind == BLOCKS_TRANSFER_GET && t->number == head->number)
                 t->unanswered--;
     p->taken++;
+    if (!head->is_last && p->taken - p->credited < BLOCKS_NET_SLOTS / 2)
+        return; /* the peer has slots left, and would only wake for one message */
+    p->credited = p->taken;
     weiri_net_lock(n->internode->net);
     peer_signal(n, p, offsetof(blocks_net_words, taken), p->taken);
     weiri_net_unlock(n->internode->net);

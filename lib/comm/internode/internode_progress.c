@@ -17,9 +17,10 @@
 #include <unistd.h>
 
 enum {
-    NAP_MS = 1,       /* while others drive the network, and if it has no descriptor */
-    SLEEP_MS = 1000,  /* the longest sleep */
-    BUSY_MOST = 1000, /* times in a row that it drives the network without a sleep */
+    NAP_MS = 1,        /* while others drive the network, and if it has no descriptor */
+    DRIVEN_NAP_MS = 2, /* while a thread has said that it drives it */
+    SLEEP_MS = 1000,   /* the longest sleep */
+    BUSY_MOST = 1000,  /* times in a row that it drives the network without a sleep */
 };
 
 typedef struct weiri_internode_progress {
@@ -91,10 +92,13 @@ static void *progress_main(void *opaque)
     while (!__atomic_load_n(&own->ends, __ATOMIC_ACQUIRE)) {
         if (poll(files, 2, timeout_ms) > 0 && files[0].revents)
             (void)!read(own->wake, &wakes, sizeof wakes);
-        const uint64_t polls = progress_polls(own->internode);
         files[1].fd = -1;
+        timeout_ms = DRIVEN_NAP_MS;
+        if (progress_is_driven(own->internode))
+            continue;
+        const uint64_t polls = progress_polls(own->internode);
         timeout_ms = NAP_MS;
-        if (polls == seen && !progress_is_driven(own->internode))
+        if (polls == seen)
             timeout_ms = progress_drive(own->internode, &files[1].fd, &busy);
         seen = polls == seen ? progress_polls(own->internode) : polls;
     }
