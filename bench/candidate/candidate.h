@@ -92,9 +92,10 @@ const char *bench_candidate_forced(bench_candidate *self);
 /* weir; forced to an algorithm (31 characters at most) unless algo is "auto". Local. */
 weir_status bench_candidate_weir_open(bench_job *job, const char *algo,
                                       bench_candidate **candidate);
-/* weir's selection while the calls of --with run. Collective; agreed; a failure is reported. */
+/* A candidate, which stays the caller's, or weir's selection (NULL),
+ * while what --with or --beside names runs. Collective; agreed; a failure is reported. */
 weir_status bench_candidate_with_open(bench_job *job, const bench_options *options,
-                                      bench_candidate **candidate);
+                                      bench_candidate *inner, bench_candidate **candidate);
 /* An algorithm object, which the candidate owns on success; name as in bench_algo_word. Local. */
 weir_status bench_candidate_algo_open(bench_job *job, weir_algo *algo, const char *name,
                                       bench_candidate **candidate);

@@ -180,6 +180,23 @@ static weir_status add_peer(bench_job *job, const bench_options *options,
     return bench_job_agree(job, status, "candidates");
 }
 
+/* The vendor's library next to the computation of --beside, in each mode. */
+static weir_status add_peers_beside(bench_job *job, const bench_options *options, int first,
+                                    bench_candidates *candidates)
+{
+    weir_status status = WEIR_OK;
+    const int end = candidates->count;
+    const int computes = options->nrivals && options->rivals[0].computes != BENCH_COMPUTE_NONE;
+    for (int i = first; computes && i < end && status == WEIR_OK; i++) {
+        if (candidates->count == BENCH_CANDIDATES_MAX)
+            break;
+        status = bench_candidate_with_open(job, options, candidates->list[i],
+                                           &candidates->list[candidates->count]);
+        candidates->count += status == WEIR_OK;
+    }
+    return status;
+}
+
 weir_status bench_candidates_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
                                   bench_candidates *candidates)
@@ -189,13 +206,17 @@ weir_status bench_candidates_open(bench_job *job, const bench_options *options,
     weir_status status = add_weir(job, options, collective, candidates);
     status = bench_job_agree(job, status, "candidates");
     if (status == WEIR_OK && options->nrivals && candidates->count < BENCH_CANDIDATES_MAX) {
-        status = bench_candidate_with_open(job, options, &candidates->list[candidates->count]);
+        status =
+            bench_candidate_with_open(job, options, NULL, &candidates->list[candidates->count]);
         candidates->count += status == WEIR_OK;
     }
     for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
         if (candidates->count == BENCH_CANDIDATES_MAX)
             break;
+        const int before = candidates->count;
         status = add_peer(job, options, collective, &options->peers[i], buffers, candidates);
+        if (status == WEIR_OK && options->peers[i].kind == BENCH_PEER_VENDOR)
+            status = add_peers_beside(job, options, before, candidates);
     }
     return status;
 }

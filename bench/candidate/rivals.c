@@ -1,6 +1,7 @@
 /* Competing calls: see rivals.h. */
 #include "bench/candidate/rivals.h"
 
+#include "bench/gpu/compute.h"
 #include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
 #include "bench/options/faults.h"
@@ -22,7 +23,8 @@ typedef struct rival {
     weir_comm *comm;
     bench_gpu *gpu; /* with a stream of its own; NULL on the host */
     bench_note note;
-    void *mirror; /* GPU: a place on the host for one buffer */
+    void *mirror;           /* GPU: a place on the host for one buffer */
+    bench_compute *compute; /* of --beside; NULL: a call */
     weir_mem *in, *out;
     weir_call call;
     weirv_case data;
@@ -46,8 +48,8 @@ struct bench_rivals {
 /* One call, complete on return. A failure ends the process. */
 static void rival_call(rival *r)
 {
-    weir_status status = weir_run(r->comm, &r->call);
-    if (status == WEIR_OK && r->gpu)
+    weir_status status = r->compute ? bench_compute_run(r->compute) : weir_run(r->comm, &r->call);
+    if (status == WEIR_OK && r->gpu && !r->compute)
         status = bench_gpu_sync(r->gpu);
     if (status != WEIR_OK)
         bench_watch_give_up(&r->job->watch, r->comm,
@@ -164,6 +166,8 @@ static void *rival_pull(const rival *r, const weir_mem *mem, size_t bytes, weir_
 
 static weir_status rival_poison(const rival *r)
 {
+    if (r->compute)
+        return WEIR_OK;
     weirv_poison(rival_place(r, r->out), r->call.out_bytes);
     return rival_push(r, r->out, r->call.out_bytes);
 }
@@ -175,6 +179,8 @@ static weir_status rival_allocate(rival *r)
     const size_t more = r->call.in_bytes > r->call.out_bytes ? r->call.in_bytes : r->call.out_bytes;
     if (bench_gpu_serves(r->comm))
         status = bench_gpu_open(r->comm, &r->note, &r->gpu);
+    if (status == WEIR_OK && r->with->computes != BENCH_COMPUTE_NONE)
+        return rival_keep_failure(r, bench_compute_open(r->gpu, &r->note, r->with, &r->compute));
     if (status == WEIR_OK && r->gpu)
         status = bench_gpu_mirror_alloc(r->gpu, more, &r->mirror);
     if (status != WEIR_OK)
@@ -203,8 +209,9 @@ static weir_status rival_open(rival *r, const bench_options *options, int index)
                                          job->rank, &config, &r->comm);
     if (status != WEIR_OK)
         return status;
-    rival_describe(r, options, index);
-    if (!r->call.count)
+    if (r->with->computes == BENCH_COMPUTE_NONE)
+        rival_describe(r, options, index);
+    if (!r->call.count && r->with->computes == BENCH_COMPUTE_NONE)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--with %s: %zu bytes have no element among %d ranks; give a larger "
                               "size",
@@ -252,6 +259,7 @@ void bench_rivals_close(bench_rivals *rivals)
         pthread_mutex_unlock(&r->mutex);
         if (r->has_thread)
             pthread_join(r->thread, NULL);
+        bench_compute_close(r->compute);
         weir_mem_free(r->in);
         weir_mem_free(r->out);
         if (r->mirror)
@@ -318,10 +326,35 @@ static void rival_run_alone(rival *r)
     rival_wait(r, until);
 }
 
+/* Steps: one call of the candidate and one computation that begin together, until both have ended.
+ * Collective. */
+static weir_status rival_run_steps(rival *r, bench_candidate *candidate)
+{
+    weir_status status = WEIR_OK;
+    double times_us[ALONE_LEAST];
+    for (int i = 0; i < ALONE_LEAST && status == WEIR_OK; i++) {
+        bench_job_barrier(r->job);
+        const double began_us = weiri_clock_us();
+        const long until = r->done + 1;
+        rival_allow(r, until);
+        status = candidate->ops->run(candidate);
+        if (status == WEIR_OK && r->job->gpu)
+            status = bench_gpu_sync(r->job->gpu);
+        rival_wait(r, until);
+        times_us[i] = weiri_clock_us() - began_us;
+        status = bench_job_agree(r->job, status, "--beside");
+    }
+    memcpy(r->times_us, times_us, sizeof times_us);
+    r->count = ALONE_LEAST;
+    return status;
+}
+
 /* What is wrong on this rank. */
 static uint64_t rival_check(const rival *r, weir_status *status)
 {
     weirv_result found = {0};
+    if (r->compute)
+        return 0;
     unsigned char *out = rival_pull(r, r->out, r->call.out_bytes, status);
     if (r->flips)
         *out ^= 1;
@@ -334,7 +367,8 @@ static uint64_t rival_check(const rival *r, weir_status *status)
            weirv_input_changed(&r->data, rival_pull(r, r->in, r->call.in_bytes, status));
 }
 
-weir_status bench_rivals_stop(bench_rivals *rivals, bench_result *result)
+weir_status bench_rivals_stop(bench_rivals *rivals, bench_candidate *candidate,
+                              bench_result *result)
 {
     bench_job *job = rivals->job;
     uint64_t wrong = 0;
@@ -352,6 +386,10 @@ weir_status bench_rivals_stop(bench_rivals *rivals, bench_result *result)
         failed |= !times || rival_keep(r, times, BENCH_RIVAL_TOGETHER) != 0;
         rival_run_alone(r);
         failed |= !times || rival_keep(r, times, BENCH_RIVAL_ALONE) != 0;
+        if (r->compute && status == WEIR_OK)
+            status = rival_run_steps(r, candidate);
+        if (r->compute)
+            failed |= !times || rival_keep(r, times, BENCH_RIVAL_STEP) != 0;
         if (times) {
             times->text = r->with->text;
             /* A block too short for one iteration joins the next: no round is empty. */
@@ -390,14 +428,26 @@ static int summarise_rival(bench_rival_times *times)
 {
     const bench_sequence alone = sequence_of(times, BENCH_RIVAL_ALONE);
     const bench_sequence together = sequence_of(times, BENCH_RIVAL_TOGETHER);
-    const size_t most = alone.count > together.count ? alone.count : together.count;
+    const bench_sequence step = sequence_of(times, BENCH_RIVAL_STEP);
+    const size_t longer = alone.count > together.count ? alone.count : together.count;
+    const size_t most = step.count > longer ? step.count : longer;
     double *scratch = malloc((most ? most : 1) * sizeof *scratch);
     bench_interval interval;
     if (!scratch)
         return -1;
     times->stats[BENCH_RIVAL_ALONE] = bench_stats_series(&alone, 1e-3, scratch);
     times->stats[BENCH_RIVAL_TOGETHER] = bench_stats_series(&together, 1e-3, scratch);
+    if (step.count)
+        times->stats[BENCH_RIVAL_STEP] = bench_stats_series(&step, 1e-3, scratch);
     free(scratch);
+    if (step.count) {
+        times->step =
+            bench_stats_ratio(&times->stats[BENCH_RIVAL_STEP], &times->stats[BENCH_RIVAL_ALONE]);
+        if (bench_bootstrap_ratio(&step, &alone, &interval) == 0) {
+            times->step.low = interval.low;
+            times->step.high = interval.high;
+        }
+    }
     times->ratio =
         bench_stats_ratio(&times->stats[BENCH_RIVAL_TOGETHER], &times->stats[BENCH_RIVAL_ALONE]);
     if (bench_bootstrap_ratio(&together, &alone, &interval) == 0) {
@@ -414,6 +464,8 @@ weir_status bench_rivals_collect(bench_job *job, bench_result *result)
         bench_rival_times *times = &result->rivals[i];
         take_slowest(job, times, BENCH_RIVAL_ALONE);
         take_slowest(job, times, BENCH_RIVAL_TOGETHER);
+        if (times->count[BENCH_RIVAL_STEP])
+            take_slowest(job, times, BENCH_RIVAL_STEP);
         if (job->rank == 0 && times->count[BENCH_RIVAL_TOGETHER] > 0)
             failed |= summarise_rival(times) != 0;
     }

@@ -168,7 +168,8 @@ static void read_clocks(void *context)
 {
     bench_timed *timed = context;
     if (timed->candidate->rivals)
-        timed->rivals = bench_rivals_stop(timed->candidate->rivals, timed->result);
+        timed->rivals =
+            bench_rivals_stop(timed->candidate->rivals, timed->candidate, timed->result);
     bench_reading reading;
     if (bench_nvml_read(timed->trial->job->nvml, &reading) == 0)
         bench_clocks_add(&timed->result->clocks, &reading);

@@ -186,6 +186,7 @@ static int with_read(const weiri_option *option, const char *text, void *setting
 {
     bench_options *options = options_of(option, settings);
     if (options->nrivals == BENCH_WITH_MAX ||
+        (options->nrivals && options->rivals[0].computes != BENCH_COMPUTE_NONE) ||
         with_take(text, &options->rivals[options->nrivals]) != 0)
         return weiri_expect(expected,
                             "at most %d times a collective (allreduce, allgather, reduce_scatter, "
@@ -196,23 +197,101 @@ static int with_read(const weiri_option *option, const char *text, void *setting
     return 0;
 }
 
+/* The options --with (computes is 0) and --beside share a list. */
+static void rivals_write(const bench_options *options, int computes, const char *name, FILE *to)
+{
+    const char *before = "";
+    for (int i = 0; i < options->nrivals; i++)
+        if ((options->rivals[i].computes != BENCH_COMPUTE_NONE) == computes) {
+            fprintf(to, "%s%s", before, options->rivals[i].text);
+            before = name;
+        }
+}
+
+static void rivals_put(const weiri_option *option, const bench_options *options, int computes,
+                       weiri_json_writer *json)
+{
+    weiri_json_put_list(json, option->manifest);
+    for (int i = 0; i < options->nrivals; i++)
+        if ((options->rivals[i].computes != BENCH_COMPUTE_NONE) == computes)
+            weiri_json_add_text(json, options->rivals[i].text);
+    weiri_json_close_list(json);
+}
+
 static void with_write(const weiri_option *option, const void *settings, FILE *to)
 {
-    const bench_options *options = options_at(option, settings);
-    for (int i = 0; i < options->nrivals; i++)
-        fprintf(to, "%s%s", i ? " --with " : "", options->rivals[i].text);
+    rivals_write(options_at(option, settings), 0, " --with ", to);
 }
 
 static void with_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
 {
-    const bench_options *options = options_at(option, settings);
-    weiri_json_put_list(json, option->manifest);
-    for (int i = 0; i < options->nrivals; i++)
-        weiri_json_add_text(json, options->rivals[i].text);
-    weiri_json_close_list(json);
+    rivals_put(option, options_at(option, settings), 0, json);
 }
 
 const weiri_option_type bench_option_with = {with_read, with_write, with_put};
+
+/* -------------------------------------------------------------------- --beside */
+
+/* "8192x3584x8192:bfloat16" */
+static int beside_take_gemm(const char *text, bench_with *with)
+{
+    char type[16] = "float";
+    const size_t most = (size_t)1 << 20;
+    int length = 0;
+    if (sscanf(text, "%zux%zux%zu%n", &with->m, &with->n, &with->k, &length) != 3 ||
+        (text[length] && sscanf(text + length, ":%15s", type) != 1) ||
+        weir_dtype_parse(type, &with->dtype) != WEIR_OK)
+        return -1;
+    const int is_known =
+        with->dtype == WEIR_FLOAT || with->dtype == WEIR_HALF || with->dtype == WEIR_BFLOAT16;
+    return is_known && with->m && with->n && with->k && with->m <= most && with->n <= most &&
+                   with->k <= most
+               ? 0
+               : -1;
+}
+
+static int beside_take(const char *text, bench_with *with)
+{
+    double gb = 0;
+    *with = (bench_with){.text = text, .dtype = WEIR_FLOAT};
+    if (strcmp(text, "flops") == 0) {
+        with->computes = BENCH_COMPUTE_FLOPS;
+        return 0;
+    }
+    if (strncmp(text, "gemm:", 5) == 0) {
+        with->computes = BENCH_COMPUTE_GEMM;
+        return beside_take_gemm(text + 5, with);
+    }
+    with->computes = BENCH_COMPUTE_STREAM;
+    if (strncmp(text, "stream:", 7) != 0 || weiri_decimal_read(text + 7, &gb) != 0 ||
+        !(gb >= 1e-6 && gb <= 64))
+        return -1;
+    with->bytes = (size_t)(gb * 1e9);
+    return 0;
+}
+
+static int beside_read(const weiri_option *option, const char *text, void *settings, char *expected)
+{
+    bench_options *options = options_of(option, settings);
+    if (options->nrivals || beside_take(text, &options->rivals[0]) != 0)
+        return weiri_expect(expected,
+                            "once, without --with, gemm:MxNxK with :float, :half or :bfloat16 if "
+                            "wanted, stream:GB (up to 64), or flops");
+    options->nrivals = 1;
+    return 0;
+}
+
+static void beside_write(const weiri_option *option, const void *settings, FILE *to)
+{
+    rivals_write(options_at(option, settings), 1, " --beside ", to);
+}
+
+static void beside_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
+{
+    rivals_put(option, options_at(option, settings), 1, json);
+}
+
+const weiri_option_type bench_option_beside = {beside_read, beside_write, beside_put};
 
 /* --------------------------------------------------------------------- floor */
 

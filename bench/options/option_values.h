@@ -17,6 +17,8 @@ extern const weiri_option_type bench_option_duration;
 extern const weiri_option_type bench_option_peer, bench_option_inject;
 /* bench_options: --with adds a competing call to `rivals`. */
 extern const weiri_option_type bench_option_with;
+/* bench_options: --beside adds a computation to them. */
+extern const weiri_option_type bench_option_beside;
 
 /* Returns the bench_buffers_word of a word of --buffers; -1 if it is none. Pure. */
 int bench_buffers_find(const char *text);

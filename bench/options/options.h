@@ -91,13 +91,24 @@ enum {
     BENCH_PEER_NEEDS_GPU = 2, /* a build with CUDA */
 };
 
-/* One --with: a call that competes with the measured one. */
+/* What --beside computes. */
+typedef enum bench_computes {
+    BENCH_COMPUTE_NONE, /* it is a call of --with */
+    BENCH_COMPUTE_GEMM,
+    BENCH_COMPUTE_STREAM,
+    BENCH_COMPUTE_FLOPS
+} bench_computes;
+
+/* One --with or --beside: a call or a computation that competes with the measured call. */
 enum { BENCH_WITH_MAX = 4 };
 typedef struct bench_with {
     const char *text;
     weir_collective collective;
-    size_t bytes;
+    size_t bytes; /* stream: read and written */
     bench_split split;
+    bench_computes computes;
+    size_t m, n, k; /* gemm */
+    weir_dtype dtype;
 } bench_with;
 
 /* One --peer. */

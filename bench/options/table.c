@@ -163,6 +163,11 @@ static const weiri_option rows[] = {
      .help = "also measure weir while CALL runs, and how much longer both calls "
              "take. CALL is a collective, a size, and optionally group=RULE (as for --split), such "
              "as \"alltoall 16M group=mod:2\"; repeatable"},
+    {0, "beside", "COMPUTATION", &bench_option_beside, 0, .flags = SAME, .manifest = "beside",
+     .help =
+         "also measure weir and NCCL while a computation runs on another stream, or on the host "
+         "in a thread: gemm:MxNxK[:TYPE] (on GPUs by cuBLAS), stream:GB (memory) or flops "
+         "(arithmetic); prints what both cost each other, and the exposed communication"},
     {0, "mode", "throughput|latency", &weiri_option_words, AT(mode), .initial = "throughput",
      .flags = SAME, .manifest = "mode",
      .help = "throughput: operations back to back; latency: ranks start each operation together, "

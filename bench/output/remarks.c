@@ -96,6 +96,14 @@ static void write_rivals(FILE *out, const bench_row *row, int placement, const b
             write_rival(out, times);
         else
             fprintf(out, "%s did not end a call meanwhile; raise -n\n", times->text);
+        if (times->count[BENCH_RIVAL_STEP] && times->count[BENCH_RIVAL_TOGETHER]) {
+            const double alone_us = times->stats[BENCH_RIVAL_ALONE].median;
+            write_subject(out, row, placement, result);
+            fprintf(out, "%s and one call %.2f us: exposed communication %.2f us [%.2f, %.2f]\n",
+                    times->text, times->stats[BENCH_RIVAL_STEP].median,
+                    (times->step.ratio - 1) * alone_us, (times->step.low - 1) * alone_us,
+                    (times->step.high - 1) * alone_us);
+        }
     }
 }
 

@@ -44,7 +44,12 @@ typedef struct bench_group_result {
 
 /* The times of a competing call (--with): this rank's; once collected, on rank 0 the slowest
  * rank's. */
-enum { BENCH_RIVAL_ALONE, BENCH_RIVAL_TOGETHER, BENCH_RIVAL_KINDS };
+enum {
+    BENCH_RIVAL_ALONE,
+    BENCH_RIVAL_TOGETHER,
+    BENCH_RIVAL_STEP, /* computations: until it and one call have ended that began together */
+    BENCH_RIVAL_KINDS
+};
 typedef struct bench_rival_times {
     const char *text;
     double *us[BENCH_RIVAL_KINDS]; /* owned */
@@ -52,6 +57,7 @@ typedef struct bench_rival_times {
     int blocks, ends[BENCH_RIVAL_KINDS][BENCH_ROUNDS_MAX]; /* as the rounds of bench_sequence */
     bench_stats stats[BENCH_RIVAL_KINDS];
     bench_ratio ratio; /* together divided by alone */
+    bench_ratio step;  /* a step divided by alone; computations only */
 } bench_rival_times;
 
 /* One candidate at one size in one placement. */
