@@ -44,6 +44,9 @@ check "the plots have points of both sides, in two colours" eval '[ "$(grep -c "
     grep -q "var(--c1,#e69f00).><title>nccl:[^<]* (A); bytes" "$page"'
 check "a report of one side" ends_with 0 ./weir-report -o "$scratch/one.html" "$scratch/b"
 check "the page of one side is complete" ends_with 0 check_page static "$scratch/one.html"
+printf '%s\n' 'weir-links 1' 'backend cuda' 'endpoints 2' 'pair 0 1 95 1.5' 'pair 1 0 90 2' 'together 8 100' >"$scratch/measured"
+check "a report with measured links" ends_with 0 ./weir-report -o "$scratch/links.html" --links "$scratch/measured" "$scratch/a"
+check "its page is complete" eval 'ends_with 0 check_page static "$scratch/links.html" && grep -q "GB/s of one link alone" "$scratch/links.html"'
 
 # Pairs of ranks: a table for each pattern and size, in which the slow pair has a mark, and lines for patterns of all ranks.
 awk 'BEGIN { print "schema,run_id,collective,backend,nranks,nnodes,contender,dtype,redop,root,placement,bytes,count,iters,median_us,ci_low_us,ci_high_us,algbw_gbs,busbw_gbs,verify,wrong,dist"

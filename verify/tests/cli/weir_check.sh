@@ -23,13 +23,15 @@ check "the last line says so" eval 'tail -n 1 "$out" | grep -qE "^PASS: [1-9][0-
 for id in node.cores node.memory node.shm host.copy.all allreduce.1KiB.weir allreduce.16MiB.weir; do
     check "$id is shown with a value" says "^$id +[0-9.]+"
 done
-check "quick takes 15 s at most" eval 'awk "/^# took/ { exit !(\$3 <= 15) }" "$out"'
+check "quick takes 15 s at most, unless the machine is busy" eval 'awk "/^# took/ { exit !(\$3 <= 15) }" "$out" || says "^# busy"'
 
 python=$(command -v python3)
 reads() { # reads FILE PROGRAM: python3 runs the program with the JSON document d of the file
     "$python" -c "import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not ($2))" "$1"
 }
 if [ -n "$python" ]; then
+    cpu=$(sed -n 's/^model name[[:blank:]]*: //p' /proc/cpuinfo | head -n 1)
+    check "JSON names the processor" reads "$scratch/good.json" "d['cpu'] == '''$cpu'''"
     check "JSON has all checks" reads "$scratch/good.json" \
         "d['tool'] == 'weir-check' and d['schema'] == 1 and d['failed'] == 0 and len(d['checks']) > 8"
     check "CTRF has its required members and counts that add up" reads "$scratch/a.ctrf" \

@@ -528,7 +528,11 @@ TEST(elements_outside_all_blocks_are_recognised)
                             .recv_displs = displs,
                             .recv_from = displs},
                       .width = 4};
+    /* A part ends with its block, or with the gap. */
+    static const size_t ends[] = {2, 2, 6, 6, 6, 6, 10, 10, 10, 10, 14, 14, 14, 14};
     assert_int_equal(weirv_recv_elements(&w.c), 14);
+    for (size_t at = 0; at < 14; at++)
+        assert_int_equal(weirv_expected(&w.c, at, 14, w.out), ends[at] - at);
     for (size_t at = 0; at < 14;)
         at += weirv_expected(&w.c, at, 14 - at, w.out + 4 * at);
     expect_runs(&w, NULL, 0, "");
