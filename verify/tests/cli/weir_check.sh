@@ -98,6 +98,9 @@ row='row() { printf "schema,collective,nranks,nnodes,contender,dtype,redop,root,
 plant 'echo "bench: 7 wrong elements" >&2; exit 1'
 check "wrong data ends with 1" ends_with 1 planted
 check "wrong data is named" says "^allreduce.1KiB.weir: WRONG: .*7 wrong elements"
+plant "$row"'; row 5 3; sed -i "s/,pass,0$/,fail,7/" "$csv"; exit 1'
+check "a row with wrong data ends with 1" ends_with 1 planted
+check "its wrong elements are counted" says "^allreduce.16MiB.weir: WRONG: .*; 7 wrong elements"
 plant 'echo "bench: rank 1 waits for rank 0" >&2; exit 4'
 check "a deadline ends with 4" ends_with 4 planted
 check "a deadline is named with the benchmark's report" says "^allreduce.1KiB.weir: HUNG: .*rank 1 waits for rank 0"
