@@ -39,7 +39,7 @@ shows "--help lists nccl-tests' options" '-b, --minbytes' '-e, --maxbytes' '-i, 
     '-N, --run_cycles' '-T, --timeout' '-J, --output_file' '-S, --report_timestamps' \
     '-M, --memory' '-R, --local_register' '-u, --unalign'
 shows "--help lists weir's own options" '--csv FILE' '--backend auto|host|cuda' \
-    '--transport auto|shm|cuda_ipc|ib|tcp' '--algo auto|all|NAME' '--peer mpi|nccl|\[py:\]PATH' \
+    '--transport auto|shm|cuda_ipc|ib|tcp' '--algo auto|all|NAME' '--peer mpi|nccl|copies|\[py:\]PATH' \
     '--verify mpi|exact|both|off' '--plan FILE' '--seed N' '--list-algos' '--until PERCENT' \
     '--mode throughput|latency' --determinism
 status=0
