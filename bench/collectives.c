@@ -20,6 +20,7 @@ typedef struct collectives {
     bench_sweep *sweep;
 } collectives;
 
+enum { ASLEEP_ITERATIONS = 20 }; /* -n by default with --asleep */
 static bench_options options;
 static bench_dist dist; /* of alltoallv */
 
@@ -108,6 +109,10 @@ static weir_status collectives_open(bench_run *run, bench_report *report, void *
 {
     bench_job *job = run->job;
     const weir_collective collective = run->collective;
+    if (options.asleep) {
+        options.mode = BENCH_MODE_LATENCY;
+        options.iterations = options.iterations ? options.iterations : ASLEEP_ITERATIONS;
+    }
     options.batched = job->gpu && options.mode != BENCH_MODE_LATENCY && options.blocking % 2 == 0;
     weir_status status = options.inject_slow ? announce_slow(job) : WEIR_OK;
     if (status == WEIR_OK)

@@ -10,6 +10,7 @@
 #include <weir/device.h>
 
 #include <sched.h>
+#include <unistd.h>
 
 /* The number of operations in an iteration. */
 static int operations_of(const bench_trial *trial)
@@ -149,7 +150,10 @@ static weir_status run_batch(void *context, int operations, double *us)
 
 static void next_iteration(void *context)
 {
+    enum { PAUSE_US = 100000 }; /* NVLink's links sleep after 50 ms */
     bench_timed *timed = context;
+    if (timed->trial->options->asleep)
+        usleep(PAUSE_US);
     if (!timed->batches.recording) /* a captured graph contains its steps */
         go_to_step(timed);
     timed->iterations++;

@@ -144,6 +144,7 @@ typedef struct bench_options {
     int graph, cpu_time, timestamps, rank_time, registration, memory_report, unalign_elements;
     int per_iteration, skip, cold, determinism, invariant, unproved, nthreads, ngpus, quiet,
         ignored;
+    int asleep;     /* a pause before each operation, in which links fall asleep */
     int max_blocks; /* of a collective's GPU kernel; 0: no limit */
     int inject;     /* bench_fault */
     int inject_timed;

@@ -176,6 +176,9 @@ static const weiri_option rows[] = {
      .help = "operations cycle through copies of their buffers, together twice as large as the "
              "last-level cache; timed iterations are then not checked (default: the same buffers, "
              "warm)"},
+    {0, "asleep", NULL, &weiri_option_flags, AT(asleep), .flags = SAME, .manifest = "asleep",
+     .help = "measure the first operation after a pause of 100 ms, in which NVLink's links fall "
+             "asleep, for weir and peers (with --mode latency, and by default -n 20)"},
     {0, "verify", "mpi|exact|both|off", &weiri_option_words, AT(verify), .initial = "both",
      .flags = SAME | EXPLAINED, .manifest = "verify",
      .help = "the reference: mpi repeats the call with MPI; exact uses data whose result is "

@@ -91,6 +91,8 @@ static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_i
 
 static const char *timing_mode(const bench_options *options)
 {
+    if (options->asleep)
+        return "asleep: ranks start each operation together after a pause of 100 ms";
     if (options->mode == BENCH_MODE_LATENCY)
         return "latency: ranks start each operation together; waiting is not timed";
     if (options->batched && options->graph)

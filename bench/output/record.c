@@ -140,7 +140,8 @@ void bench_record_put_conditions(bench_record *record, const bench_run *run, con
 /* How operations of a collective follow each other. */
 static const char *record_mode(const bench_options *options)
 {
-    return options->mode == BENCH_MODE_LATENCY             ? "latency"
+    return options->asleep                                 ? "asleep"
+           : options->mode == BENCH_MODE_LATENCY           ? "latency"
            : options->batched                              ? "batches"
            : options->blocking == BENCH_BLOCKING_OPERATION ? "barrier-operation"
            : options->blocking == BENCH_BLOCKING_ITERATION ? "barrier-iteration"

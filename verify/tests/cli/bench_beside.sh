@@ -30,4 +30,10 @@ for bad in gemm gemm:4x4 gemm:0x4x4 gemm:4x4x4:int8 stream stream:0 stream:65 fl
 done
 check "--beside and --with are refused together" eval 'ends_with 2 "${beside[@]}" --beside flops --with "alltoall 64K" || ends_with 2 "${beside[@]}" --with "alltoall 64K" --beside flops'
 check "the message names what it may be" eval 'ends_with 2 "${beside[@]}" --beside flop && says "gemm:MxNxK"'
+# Calls after a pause: 6 of them, 2 placements, at least 0.1 s each.
+begin_ms=$(date +%s%3N)
+check "--asleep pauses before each call: ends with 0" ends_with 0 ./bench_allreduce -g 2 --backend host -b 8 -e 8 -n 6 --asleep --csv "$csv"
+check "the pauses took their time" [ $(($(date +%s%3N) - begin_ms)) -ge 1200 ]
+check "the times leave them out" eval 'awk -F, "NR > 1 && \$19 >= 100000 { bad = 1 } END { exit bad }" "$csv"'
+check "the rows have a mode of their own" eval '[ "$(grep -c ",asleep," "$csv")" -eq 2 ]'
 tap_done

@@ -47,7 +47,7 @@ OPTIONS = {"min_bytes": 32 << 20, "max_bytes": 32 << 20, "step_bytes": 1 << 20, 
            "iterations": 0, "until": 0, "window": "60s", "warmups": -1, "aggregate": 1, "cycles": 1, "checks": 1,
            "op": "sum", "dtype": "float", "root": 0, "blocking": 0, "rank_time": 3, "timeout_s": 0,
            "registration": 0, "unalign_elements": 0, "backend": "auto", "transport": "auto",
-           "algo": "auto", "peers": [], "with": [], "beside": [], "mode": "throughput", "cold": 0,
+           "algo": "auto", "peers": [], "with": [], "beside": [], "mode": "throughput", "cold": 0, "asleep": 0,
            "verify": "both", "determinism": 0, "sms": 0, "invariant": 0, "buffers": "weir", "dist": "spread:1", "counts": "host",
            "unproved": 0, "seed": 1}
 
