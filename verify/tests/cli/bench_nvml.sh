@@ -70,12 +70,13 @@ if command -v python3 >/dev/null 2>&1; then
 import json, sys
 manifest, report = (json.load(open(path)) for path in sys.argv[1:])
 for rank in manifest["ranks"]:
+    assert isinstance(rank["gpu"]["cuda_driver"], int) and rank["gpu"]["cuda_driver"] > 1000, rank["gpu"]
     assert rank["gpu"]["state"] == {
         "driver": "580.1", "throttle_reasons": "none", "sm_mhz": 1980, "memory_mhz": 3201,
         "power_w": 412, "temperature_c": 51, "sm_mhz_most": 1981, "memory_mhz_most": 3201,
         "power_limit_w": 700}
 half = report["results"][0]["out_of_place"]
-assert half["gpu"]["samples"] == 8 and half["gpu"]["throttle_reasons"] == "none"
+assert half["gpu"]["samples"] == 8 and half["gpu"]["throttled"] == 0 and half["gpu"]["throttle_reasons"] == "none"
 assert half["special"] == "pass" and half["determinism"] == "same"
 END
     check "the manifest and -J contain the GPU's state" $status
@@ -84,6 +85,7 @@ fi
 bench held -J "$scratch/j.json"
 ends "a GPU that is throttled on one rank" 0
 columns_are "a GPU that is throttled on one rank" 8 4 power-cap+heat 1305 3201 700 88
+check "-J counts the readings in which a GPU is throttled" "$(grep -q '"throttled": *4' "$scratch/j.json"; echo $?)"
 says "a throttled row is flagged with size, candidate, samples and reasons" \
     'out of place, 1024 B, weir .*throttled in 4 of 8 readings: power-cap+heat; .* 1305 MHz' out
 
