@@ -60,7 +60,7 @@ static int visit_rivals(bench_job *job, const bench_options *options)
     weir_status status = opened;
     if (opened == WEIR_OK) {
         bench_rivals_start(rivals);
-        status = bench_rivals_stop(rivals, &result);
+        status = bench_rivals_stop(rivals, NULL, &result); /* calls need no candidate */
     }
     bench_rivals_close(rivals);
     const bench_rival_times *times = result.rivals;
