@@ -42,7 +42,6 @@ typedef struct blocks_call {
 } blocks_call;
 
 struct blocks_net;
-struct blocks_net_place;
 
 /* What differs on GPUs. All NULL in a build without CUDA. */
 typedef struct blocks_gpu_ops {
@@ -55,11 +54,6 @@ typedef struct blocks_gpu_ops {
                         weir_stream stream);
     /* Returns, once, what a kernel has reported. */
     weir_status (*check)(weir_blocks *blocks);
-    /* Between nodes: begins the copy of a list between the pool and a message, and then to store
-     * the message's tag in word (NULL: none); and whether that has ended. */
-    void (*copy)(struct blocks_net *net, const struct blocks_net_place *place,
-                 const blocks_list *list, uint64_t *word);
-    int (*copied)(struct blocks_net *net, const struct blocks_net_place *place);
 } blocks_gpu_ops;
 extern const blocks_gpu_ops weiri_blocks_gpu;
 

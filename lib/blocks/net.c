@@ -3,7 +3,6 @@
 #include "blocks/net.h"
 
 #include "base/error.h"
-#include "comm/gpu/gpu.h"
 #include <weir/device.h>
 
 #include <stdlib.h>
@@ -64,13 +63,9 @@ static weir_status net_allocate(struct blocks_net *n)
                           "weir_blocks_create: no memory for messages to %d ranks of other nodes",
                           n->internode->nremote);
     net_lay_out(n);
-    weir_status status = WEIR_OK;
-    if (comm->gpu)
-        status = comm->gpu->ops->pin(comm, n->memory, n->bytes, (void **)&n->there);
-    if (status != WEIR_OK)
-        return status;
     weiri_net_lock(net);
-    status = net->ops->mem_register(net, n->memory, n->bytes, WEIRI_NET_HOST, &n->mem);
+    const weir_status status =
+        net->ops->mem_register(net, n->memory, n->bytes, WEIRI_NET_HOST, &n->mem);
     weiri_net_unlock(net);
     return status;
 }
@@ -145,8 +140,6 @@ void weiri_blocks_net_close(weir_blocks *blocks)
         n->internode->net->ops->mem_deregister(n->mem);
         weiri_net_unlock(n->internode->net);
     }
-    if (n->there)
-        blocks->comm->gpu->ops->unpin(blocks->comm, n->memory);
     if (n->memory)
         munmap(n->memory, n->bytes);
     free(n->peers);
@@ -199,7 +192,7 @@ static weir_status run_fail(const blocks_call *call, uint64_t refused, int step)
 static int run_step(const blocks_call *call, const blocks_net_peer *p, weir_waiter *waiter,
                     int *idle, uint64_t *seen)
 {
-    const uint64_t moved = weir_load_acquire(&p->words->taken) + p->begun;
+    const uint64_t moved = weir_load_acquire(&p->words->taken) + p->taken;
     if (weir_load_acquire(&p->words->refused))
         return WEIR_ERR_INVALID;
     if (moved != *seen)

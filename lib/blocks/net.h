@@ -17,9 +17,6 @@
  * Progress. weiri_blocks_net_serve, a service of the network (comm/internode/internode.h), takes
  * messages and makes new ones, in whichever thread polls; a thread of the object polls while the
  * program makes no calls. All of this is protected by the services' lock.
- *
- * In GPU memory copies are launches (blocks_gpu_ops) that read a message's entries; a message is
- * sent, or taken, once its copy has ended. Copies are ordered by one stream.
  */
 #ifndef WEIR_BLOCKS_NET_H
 #define WEIR_BLOCKS_NET_H
@@ -83,9 +80,8 @@ typedef struct blocks_net_peer {
     blocks_net_words *words;
     char *inbox, *outbox;
     uint64_t inbox_there;
-    uint64_t made, sent;   /* messages whose copies have begun, and that were posted */
-    uint64_t begun, taken; /* messages of the peer, likewise */
-    uint64_t credited;     /* taken as the peer last learned */
+    uint64_t sent, taken; /* messages to the peer, and of the peer */
+    uint64_t credited;    /* taken as the peer last learned */
     blocks_transfer *first;
 } blocks_net_peer;
 
@@ -95,18 +91,11 @@ struct blocks_net {
     weiri_internode_service service;
     struct weiri_internode_progress *progress;
     weiri_net_mem *mem;
-    char *memory, *there; /* there: as kernels see it */
+    char *memory;
     size_t bytes, slot_bytes;
     uint64_t gets;
     blocks_net_peer *peers; /* one for each rank */
 };
-
-/* Where the copies of a message are made: in whose slot, and which way. */
-typedef struct blocks_net_place {
-    const blocks_net_peer *peer;
-    int is_arrival;
-    int slot;
-} blocks_net_place;
 
 /* The length of an outbox's slot: the message, and the entries by which it is gathered. */
 static inline size_t blocks_net_stride(const struct blocks_net *n)
@@ -125,8 +114,8 @@ static inline char *blocks_net_data(const char *message)
 
 /* Adds a transfer, which is the engine's until it is done. Local, thread-safe. */
 void weiri_blocks_net_append(struct blocks_net *n, blocks_net_peer *p, blocks_transfer *t);
-/* Takes messages, and makes and sends new ones, as far as possible: the service. Returns 1 if it
- * waits for copies. The caller has excluded other services. */
+/* Takes messages, and makes and sends new ones, as far as possible: the service. Returns 0,
+ * because it waits for nothing but the network. The caller has excluded other services. */
 int weiri_blocks_net_serve(void *net);
 
 #endif

@@ -14,38 +14,14 @@ static blocks_list entries_list(const void *entries, uint64_t count)
         .entries = entries, .count = count, .repetitions = 1, .words = BLOCKS_NET_WORDS};
 }
 
-static char *slot_at(const struct blocks_net *n, const blocks_net_place *place)
+static size_t slot_of(uint64_t message)
 {
-    const blocks_net_peer *p = place->peer;
-    return place->is_arrival ? p->inbox + (size_t)place->slot * n->slot_bytes
-                             : p->outbox + (size_t)place->slot * blocks_net_stride(n);
+    return (size_t)(message % BLOCKS_NET_SLOTS);
 }
 
-/* Begins to copy between the pool and a message, and then to store its tag. */
-static void copy_begin(struct blocks_net *n, const blocks_net_place *place, const blocks_list *list)
+static char *own_pool(const struct blocks_net *n)
 {
-    const weir_blocks *b = n->blocks;
-    char *message = slot_at(n, place), *data = blocks_net_data(message);
-    char *pool = b->peers[b->comm->rank].pool;
-    const blocks_net_head *head = (const void *)message;
-    char *to = place->is_arrival ? pool : data, *from = place->is_arrival ? data : pool;
-    const uint64_t tag = place->is_arrival ? head->tag : 0;
-    uint64_t *word = (uint64_t *)weir_mem_pointer(b->tags) +
-                     (size_t)place->peer->rank * (size_t)b->slots + head->slot;
-    if (b->gpu) {
-        weiri_blocks_gpu.copy(n, place, list, tag ? word : NULL);
-        return;
-    }
-    weiri_blocks_copy_list(list, to, from, 0);
-    if (tag)
-        weir_store_release(word, tag);
-}
-
-static int copy_has_ended(struct blocks_net *n, const blocks_net_peer *p, int is_arrival,
-                          uint64_t message)
-{
-    const blocks_net_place place = {p, is_arrival, (int)(message % BLOCKS_NET_SLOTS)};
-    return !n->blocks->gpu || weiri_blocks_gpu.copied(n, &place);
+    return n->blocks->peers[n->blocks->comm->rank].pool;
 }
 
 /* ----------------------------------------------------------------- sending */
@@ -57,16 +33,14 @@ static weir_status peer_signal(const struct blocks_net *n, const blocks_net_peer
     return n->internode->net->ops->signal(p->endpoint, &p->key, to, value);
 }
 
-/* Sends a message whose copy has ended. A failure is the endpoint's, which waits notice. */
-static void message_post(const struct blocks_net *n, blocks_net_peer *p)
+/* Sends a message. A failure is the endpoint's, which waits notice. */
+static void message_post(const struct blocks_net *n, blocks_net_peer *p, const char *message)
 {
-    const blocks_net_place place = {p, 0, (int)(p->sent % BLOCKS_NET_SLOTS)};
-    const char *message = slot_at(n, &place);
     const size_t bytes = (size_t)(blocks_net_data(message) - message) +
                          ((const blocks_net_head *)(const void *)message)->bytes;
     weiri_net_lock(n->internode->net);
     if (n->internode->net->ops->put(p->endpoint, n->mem, (uint64_t)(message - n->memory), &p->key,
-                                    p->inbox_there + (size_t)place.slot * n->slot_bytes,
+                                    p->inbox_there + slot_of(p->sent) * n->slot_bytes,
                                     bytes) == WEIR_OK)
         peer_signal(n, p, offsetof(blocks_net_words, arrived), p->sent + 1);
     weiri_net_unlock(n->internode->net);
@@ -109,17 +83,17 @@ static void message_fill(const struct blocks_net *n, blocks_transfer *t, blocks_
     }
 }
 
-/* Makes the next message of a transfer, for which there is a slot. */
-static void message_make(struct blocks_net *n, blocks_net_peer *p, blocks_transfer *t)
+/* Makes and sends the next message of a transfer, for which there is a slot. */
+static void message_send(const struct blocks_net *n, blocks_net_peer *p, blocks_transfer *t)
 {
-    const blocks_net_place place = {p, 0, (int)(p->made % BLOCKS_NET_SLOTS)};
-    blocks_net_head *head = (blocks_net_head *)(void *)slot_at(n, &place);
-    uint64_t *gathered = (uint64_t *)(void *)((char *)head + n->slot_bytes);
+    char *message = p->outbox + slot_of(p->sent) * blocks_net_stride(n);
+    blocks_net_head *head = (blocks_net_head *)(void *)message;
+    uint64_t *gathered = (uint64_t *)(void *)(message + n->slot_bytes);
     const int is_request = t->kind == BLOCKS_TRANSFER_GET;
     *head = (blocks_net_head){.kind = is_request ? BLOCKS_NET_REQUEST : BLOCKS_NET_DATA,
                               .number = t->number};
     message_fill(n, t, head, gathered);
-    t->last = ++p->made;
+    t->last = p->sent + 1;
     t->is_sent = t->at.repetition == t->list.repetitions;
     head->is_last = (uint64_t)t->is_sent;
     if (is_request)
@@ -127,18 +101,17 @@ static void message_make(struct blocks_net *n, blocks_net_peer *p, blocks_transf
     else if (t->is_sent && t->tag)
         head->slot = t->slot, head->tag = t->tag;
     const blocks_list list = entries_list(gathered, is_request ? 0 : head->count);
-    copy_begin(n, &place, &list);
+    weiri_blocks_copy_list(&list, blocks_net_data(message), own_pool(n), 0);
+    message_post(n, p, message);
 }
 
-static int send_messages(struct blocks_net *n, blocks_net_peer *p)
+static int send_messages(const struct blocks_net *n, blocks_net_peer *p)
 {
     int moved = 0;
     for (blocks_transfer *t = p->first; t; t = t->next)
-        for (; !t->is_sent && p->made - weir_load_acquire(&p->words->taken) < BLOCKS_NET_SLOTS;
+        for (; !t->is_sent && p->sent - weir_load_acquire(&p->words->taken) < BLOCKS_NET_SLOTS;
              moved = 1)
-            message_make(n, p, t);
-    for (; p->sent < p->made && copy_has_ended(n, p, 0, p->sent); moved = 1)
-        message_post(n, p);
+            message_send(n, p, t);
     return moved;
 }
 
@@ -181,10 +154,21 @@ static int request_take(blocks_net_peer *p, const blocks_net_head *head)
     return 1;
 }
 
-static void message_take(struct blocks_net *n, blocks_net_peer *p, uint64_t message)
+/* Scatters the data of a message, and then stores its tag. */
+static void message_scatter(const struct blocks_net *n, const blocks_net_peer *p,
+                            const blocks_net_head *head, const blocks_list *list)
 {
-    const blocks_net_place place = {p, 1, (int)(message % BLOCKS_NET_SLOTS)};
-    blocks_net_head *head = (blocks_net_head *)(void *)slot_at(n, &place);
+    const weir_blocks *b = n->blocks;
+    weiri_blocks_copy_list(list, own_pool(n), blocks_net_data((const char *)head), 0);
+    if (head->tag)
+        weir_store_release((uint64_t *)weir_mem_pointer(b->tags) +
+                               (size_t)p->rank * (size_t)b->slots + head->slot,
+                           head->tag);
+}
+
+/* Acts on a message that has arrived: takes a request, or scatters data. */
+static void message_take(const struct blocks_net *n, blocks_net_peer *p, blocks_net_head *head)
+{
     const int has_pool = !weiri_blocks_pool_is_freed(n->blocks, n->blocks->comm->rank);
     blocks_list list = entries_list(head + 1, head->count);
     int is_good = has_pool && message_is_inside(n, head);
@@ -198,14 +182,12 @@ static void message_take(struct blocks_net *n, blocks_net_peer *p, uint64_t mess
                     has_pool ? BLOCKS_NET_REFUSED : BLOCKS_NET_FREED);
         weiri_net_unlock(n->internode->net);
     }
-    copy_begin(n, &place, &list);
+    message_scatter(n, p, head, &list);
 }
 
-/* Acts on a message whose copy has ended. */
-static void message_end(struct blocks_net *n, blocks_net_peer *p, uint64_t message)
+/* Counts a message that was taken, and frees its slot. */
+static void message_end(const struct blocks_net *n, blocks_net_peer *p, const blocks_net_head *head)
 {
-    const blocks_net_place place = {p, 1, (int)(message % BLOCKS_NET_SLOTS)};
-    const blocks_net_head *head = (const blocks_net_head *)(const void *)slot_at(n, &place);
     if (head->kind == BLOCKS_NET_DATA && head->number && head->is_last)
         for (blocks_transfer *t = p->first; t; t = t->next)
             if (t->kind == BLOCKS_TRANSFER_GET && t->number == head->number)
@@ -219,13 +201,14 @@ static void message_end(struct blocks_net *n, blocks_net_peer *p, uint64_t messa
     weiri_net_unlock(n->internode->net);
 }
 
-static int take_messages(struct blocks_net *n, blocks_net_peer *p)
+static int take_messages(const struct blocks_net *n, blocks_net_peer *p)
 {
     int moved = 0;
-    for (; p->begun < weir_load_acquire(&p->words->arrived); p->begun++, moved = 1)
-        message_take(n, p, p->begun);
-    for (; p->taken < p->begun && copy_has_ended(n, p, 1, p->taken); moved = 1)
-        message_end(n, p, p->taken);
+    for (; p->taken < weir_load_acquire(&p->words->arrived); moved = 1) {
+        char *message = p->inbox + slot_of(p->taken) * n->slot_bytes;
+        message_take(n, p, (blocks_net_head *)(void *)message);
+        message_end(n, p, (const blocks_net_head *)(void *)message);
+    }
     return moved;
 }
 
@@ -275,15 +258,13 @@ void weiri_blocks_net_append(struct blocks_net *n, blocks_net_peer *p, blocks_tr
 
 int weiri_blocks_net_serve(void *net)
 {
-    struct blocks_net *n = net;
-    int is_busy = 0;
+    const struct blocks_net *n = net;
     for (int rank = 0; rank < n->blocks->comm->nranks; rank++) {
         blocks_net_peer *p = &n->peers[rank];
         if (!p->endpoint)
             continue;
         while (take_messages(n, p) | send_messages(n, p) | end_transfers(p))
             ;
-        is_busy |= p->sent < p->made || p->taken < p->begun;
     }
-    return is_busy;
+    return 0;
 }
