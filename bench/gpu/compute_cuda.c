@@ -1,5 +1,6 @@
-/* Computations of --beside on GPUs: kernels of compute.cu, and cuBLAS, of which a few functions are
- * declared here, so that neither its headers nor the library are needed to build. */
+/* Computations of --beside on GPUs: kernels of compute_kernels.cu, and cuBLAS, of which a few
+ * functions are declared here, so that neither its headers nor the library are needed to build.
+ */
 #include "bench/gpu/compute.h"
 
 #include <cuda_runtime_api.h>
