@@ -72,7 +72,7 @@ static int join_job(char **words)
     } bodies[] = {{"conform", net_conformance}, {"cut", net_cut}, {"speed", net_speed}};
     weir_transport transport = WEIR_TRANSPORT_AUTO;
     weir_boot *boot = NULL;
-    for (int known = WEIR_TRANSPORT_SHM; known <= WEIR_TRANSPORT_TCP; known++)
+    for (int known = WEIR_TRANSPORT_SHM; weir_transport_name((weir_transport)known); known++)
         if (strcmp(words[0], weir_transport_name((weir_transport)known)) == 0)
             transport = (weir_transport)known;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
