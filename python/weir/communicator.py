@@ -366,6 +366,27 @@ class Communicator:
                     stream=self._stream(data, stream), algo=algo)
         return out
 
+    def all_reduce_norm(self, data: A, out: A, weight: Any = None, residual: Any = None, *, bias: Any = None,
+                        kind: str = "rms", quantise: str = "", scales: Any = None, epsilon: float = 1e-6,
+                        stream: Any = None, algo: Optional[str] = None) -> A:
+        """Adds up the arrays of all ranks, adds the residual, and normalises each row, along the last axis.
+
+        - data: float32, float16 or bfloat16, of shape (..., hidden).
+        - out: an array of as many elements: of the same type, which may be data; with quantise, float8_e4m3fn.
+        - weight, bias: of shape (hidden,) and the type of data; None: 1 and 0. Only kind "layer" has a bias.
+        - residual: like data, updated to the sum of both; None: there is none.
+        - kind: "rms" or "layer".
+        - quantise: "tensor", "token" or "block" for outputs in fp8, divided by scales (float32): one, which the
+          caller sets; one for each row; or one for each 128 elements. "": out has the type of data.
+        - epsilon: added to the mean square, or the variance.
+        - stream, algo: as in `all_reduce`.
+
+        Returns out.
+        """
+        from . import norm
+        return norm.all_reduce_norm(self, data, out, weight, residual, bias, scales, kind, quantise, epsilon, stream,
+                                    algo)
+
     def reduce(self, data: A, out: Optional[A] = None, root: int = 0, op: Op = "sum", *,
                stream: Any = None, algo: Optional[str] = None) -> A:
         """Like `all_reduce`, but only `root` gets the result: out of the other ranks is not written,

@@ -12,6 +12,7 @@ import torch
 
 from .. import _fast
 from ..errors import InvalidError
+from ..norm import BLOCK, QUANTISATIONS
 from ._groups import callers
 from ._groups import group as group_of
 from ._opaque import opaque, skip_modules
@@ -28,6 +29,12 @@ _SCHEMAS = (
     "broadcast_(Tensor(a!) data, int root=0, str group='') -> ()",
     "all_to_all_single(Tensor data, SymInt[]? output_splits=None, SymInt[]? input_splits=None, "
     "str group='') -> Tensor",
+    "all_reduce_rms_norm(Tensor data, Tensor(a!)? residual=None, Tensor? weight=None, float epsilon=1e-06, "
+    "str group='') -> Tensor",
+    "all_reduce_layer_norm(Tensor data, Tensor(a!)? residual=None, Tensor? weight=None, Tensor? bias=None, "
+    "float epsilon=1e-05, str group='') -> Tensor",
+    "all_reduce_rms_norm_fp8(Tensor data, Tensor(a!)? residual=None, Tensor? weight=None, float epsilon=1e-06, "
+    "str per='token', Tensor? scale=None, str group='') -> (Tensor, Tensor)",
     "all_to_all_single_into(Tensor(a!) out, Tensor data, int[]? output_splits=None, int[]? input_splits=None, "
     "str group='') -> ()")
 
@@ -92,6 +99,39 @@ def broadcast(data: torch.Tensor, root: int = 0, group: str = "") -> torch.Tenso
     return out
 
 
+Maybe = Optional[torch.Tensor]
+
+
+def all_reduce_rms_norm(data: torch.Tensor, residual: Maybe = None, weight: Maybe = None, epsilon: float = 1e-6,
+                        group: str = "") -> torch.Tensor:
+    data, found = data.contiguous(), group_of(group)
+    out = torch.empty_like(data)
+    found.comm(data).all_reduce_norm(data, out, weight, residual, epsilon=epsilon)
+    found.called(data)
+    return out
+
+
+def all_reduce_layer_norm(data: torch.Tensor, residual: Maybe = None, weight: Maybe = None, bias: Maybe = None,
+                          epsilon: float = 1e-5, group: str = "") -> torch.Tensor:
+    data, found = data.contiguous(), group_of(group)
+    out = torch.empty_like(data)
+    found.comm(data).all_reduce_norm(data, out, weight, residual, bias=bias, kind="layer", epsilon=epsilon)
+    found.called(data)
+    return out
+
+
+def all_reduce_rms_norm_fp8(data: torch.Tensor, residual: Maybe = None, weight: Maybe = None, epsilon: float = 1e-6,
+                            per: str = "token", scale: Maybe = None, group: str = ""
+                            ) -> tuple[torch.Tensor, torch.Tensor]:
+    data, found = data.contiguous(), group_of(group)
+    out, scales = _fp8_shapes(data, residual, weight, epsilon, per, scale, group)
+    if per == "tensor":
+        scales.copy_(scale)
+    found.comm(data).all_reduce_norm(data, out, weight, residual, quantise=per, scales=scales, epsilon=epsilon)
+    found.called(data)
+    return out, scales
+
+
 Splits = Optional[list[int]]
 
 
@@ -126,6 +166,16 @@ def _even(splits: Splits, data: torch.Tensor, size: int) -> list[int]:
 
 def _same_shape(data: torch.Tensor, *others: Any, **named: Any) -> torch.Tensor:
     return torch.empty_like(data, memory_format=torch.contiguous_format)
+
+
+def _fp8_shapes(data: torch.Tensor, residual: Maybe = None, weight: Maybe = None, epsilon: float = 1e-6,
+                per: str = "token", scale: Maybe = None, group: str = "") -> tuple[torch.Tensor, torch.Tensor]:
+    if per not in QUANTISATIONS or (per == "tensor") != (scale is not None):
+        raise InvalidError(f"per '{per}': expected tensor, with a scale, or token or block, without one")
+    last = data.shape[-1]
+    counts = {"tensor": (), "token": (*data.shape[:-1], 1), "block": (*data.shape[:-1], last // BLOCK)}
+    out = data.new_empty(data.shape, dtype=torch.float8_e4m3fn)
+    return out, data.new_empty(counts[per], dtype=torch.float32)
 
 
 def _nothing(*arguments: Any, **named: Any) -> None:
@@ -203,7 +253,9 @@ def _all_to_all_back(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
 # ------------------------------------------------------------------ registration
 
 _SHAPES = {"all_reduce": _same_shape, "broadcast": _same_shape, "all_gather": _all_gather_shape,
-           "reduce_scatter": _reduce_scatter_shape, "all_to_all_single": _all_to_all_shape}
+           "reduce_scatter": _reduce_scatter_shape, "all_to_all_single": _all_to_all_shape,
+           "all_reduce_rms_norm": _same_shape, "all_reduce_layer_norm": _same_shape,
+           "all_reduce_rms_norm_fp8": _fp8_shapes}
 _GRADIENTS = {"all_reduce": (_all_reduce_back, _keep_op), "reduce_scatter": (_reduce_scatter_back, _keep_op),
               "all_gather": (_all_gather_back, _keep_gather), "broadcast": (_broadcast_back, _keep_root),
               "all_to_all_single": (_all_to_all_back, _keep_splits)}

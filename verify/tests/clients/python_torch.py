@@ -143,6 +143,42 @@ def compiled():
                      filled(8, 2 * value * WORLD + 1))
 
 
+def norms():
+    """Allreduce, residual and norm in one: the same as in steps, eager and compiled without a graph break."""
+    ops = torch.ops.weir
+    torch.manual_seed(5)
+    shared, weight = torch.randn(6, 256, device=DEVICE), torch.randn(256, device=DEVICE)
+    bias = torch.randn(256, device=DEVICE)
+
+    def steps(data, residual, epsilon):
+        total = ops.all_reduce(data) + residual
+        scale = torch.rsqrt(total.float().pow(2).mean(-1, keepdim=True) + epsilon)
+        return (total.float() * scale * weight.to(data.dtype).float()), total
+
+    def fused(data, residual):
+        return ops.all_reduce_rms_norm(data, residual, weight.to(data.dtype), 1e-6) * 1.0
+
+    for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 2 ** -8)):
+        data = (shared * (RANK + 1)).to(dtype)
+        expected, total = steps(data, shared.to(dtype), 1e-6)
+        for function in (fused, torch.compile(fused, fullgraph=True, backend=COMPILER)):
+            residual = shared.to(dtype)
+            got = function(data, residual).float()
+            demand_equal(residual, total)
+            if not torch.allclose(got, expected, rtol=bound, atol=1e-6):
+                raise AssertionError(f"{dtype}: got {got[0, :4]}, expected {expected[0, :4]}")
+    for per, groups in (("token", (6, 1)), ("block", (6, 2))):
+        out, scales = ops.all_reduce_rms_norm_fp8(data, shared.to(dtype), weight.to(dtype), 1e-6, per)
+        found = out.float().view(6, groups[1], -1) * scales.view(6, groups[1], 1)
+        if scales.shape != groups or not torch.allclose(found.view(6, 256), expected, rtol=2 ** -4, atol=0.02):
+            raise AssertionError(f"per {per}: got {found[0, 0, :4]}, expected {expected[0, :4]}")
+    summed = ops.all_reduce(shared)
+    wanted = torch.nn.functional.layer_norm(summed, (256,), weight, bias)
+    if not torch.allclose(ops.all_reduce_layer_norm(shared, None, weight, bias), wanted, rtol=1e-4, atol=1e-4):
+        raise AssertionError("layer norm")
+    demand_raises(ValueError, "multiple of 8", lambda: ops.all_reduce_rms_norm(shared[:, :12].contiguous()))
+
+
 def dispatch():
     """PyTorch's own tests of an operator: schema, fake tensors, autograd registration."""
     data = torch.rand(WORLD * 2, 3, device=DEVICE, requires_grad=True)
@@ -623,7 +659,7 @@ def main():
     dist.init_process_group(BACKEND)
     checks = [data_parallel, data_parallel_compiled, fully_sharded]
     if BACKEND == "weir":
-        checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, experts, engine] + \
+        checks = [operators, splits_that_change, gradients, compiled, norms, dispatch, wrong_use, communicator, experts, engine] + \
             ([graphs, streams, results_on_a_stream, experts_on_a_stream, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, one_tensor, objects, messages, groups, functional, untraced] + \
             checks
     chosen = os.environ.get("CHECKS", "").split()

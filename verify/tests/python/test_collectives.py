@@ -24,6 +24,28 @@ def test_all_reduce_of_every_type_and_operation(ranks):
     ranks(body, 3)
 
 
+def test_all_reduce_norm(ranks):
+    def body(comm):
+        weight = numpy.linspace(0.5, 1.5, 64, dtype="float32")
+        data = numpy.arange(128, dtype="float32").reshape(2, 64) * (comm.rank + 1)
+        before = numpy.ones((2, 64), "float32")
+        residual, out = before.copy(), numpy.zeros_like(data)
+        assert comm.all_reduce_norm(data, out, weight, residual) is out
+        total = numpy.arange(128, dtype="float64").reshape(2, 64) * 6 + 1
+        assert (residual == total).all()
+        scale = 1 / numpy.sqrt((total ** 2).mean(-1, keepdims=True) + 1e-6)
+        assert numpy.allclose(out, total * scale * weight, rtol=1e-5)
+        comm.all_reduce_norm(data, data, kind="layer", bias=weight)
+        centred = total - total.mean(-1, keepdims=True)
+        scale = 1 / numpy.sqrt((centred ** 2).mean(-1, keepdims=True) + 1e-6)
+        assert numpy.allclose(data, centred * scale + weight, rtol=1e-4, atol=1e-4)
+        for words, arguments in (("kind 'max'", {"kind": "max"}), ("quantise 'row'", {"quantise": "row"}),
+                                 ("weight has 32", {"weight": weight[:32]}), ("overlap", {"residual": out})):
+            with pytest.raises(ValueError, match=words):
+                comm.all_reduce_norm(data, out, **arguments)
+    ranks(body, 3)
+
+
 def test_gathering_and_scattering(ranks):
     def body(comm):
         n, me = comm.size, comm.rank

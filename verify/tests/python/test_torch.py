@@ -26,8 +26,8 @@ def run(python, source, **variables):
 def test_operators_backend_and_trainings(python, source):
     said = run(python, source)
     assert [line.split()[1] for line in said if line.startswith("ok")] == [
-        "operators", "splits_that_change", "gradients", "compiled", "dispatch", "wrong_use", "communicator", "experts", "engine",
-        "no_pool", "distributed", "lists", "one_tensor", "objects", "messages", "groups", "functional", "untraced",
+        "operators", "splits_that_change", "gradients", "compiled", "norms", "dispatch", "wrong_use", "communicator", "experts",
+        "engine", "no_pool", "distributed", "lists", "one_tensor", "objects", "messages", "groups", "functional", "untraced",
         "data_parallel", "data_parallel_compiled", "fully_sharded"]
     losses = [line for line in said if line.startswith("loss")]
     gloo = run(python, source, BACKEND="gloo")
