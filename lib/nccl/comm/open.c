@@ -85,15 +85,16 @@ weir_status weiri_nccl_comm_open(weiri_nccl_comm *own)
         config.backend = own->device >= 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
     config.device = own->device;
     weiri_budget budget = own->settings.budget;
-    weir_status status = weir_boot_agree(own->boot, weiri_nccl_read_environment(&budget));
-    if (status != WEIR_OK)
-        return status;
+    (void)weiri_nccl_read_environment(&budget); /* a failure is reported below */
     config.min_blocks = budget.least;
     config.max_blocks = budget.most;
     config.block_policy = budget.policy;
-    status = weir_comm_create(own->boot, &config, &own->comm);
+    weir_status status = weir_comm_create(own->boot, &config, &own->comm);
     if (status != WEIR_OK)
         return weiri_nccl_vendor_init(own, status);
+    status = weir_boot_agree(own->boot, weiri_nccl_read_environment(&budget));
+    if (status != WEIR_OK)
+        return status;
     own->comm->aborts_locally = 1;
     own->device = weir_comm_device(own->comm);
     status = exchange_process_entries(own);

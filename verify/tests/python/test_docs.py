@@ -100,7 +100,7 @@ def test_the_exceptions_of_the_page_exist(source):
 def test_the_methods_of_the_page_exist(source):
     with open(os.path.join(source, "docs", "user", "python.md"), encoding="utf-8") as file:
         text = file.read()
-    named = re.findall(r"^- `(\w+)\(", text, re.M)
+    named = re.findall(r"^\| `(\w+)\(", text, re.M)
     assert len(named) >= 9
     for name in named:
         assert hasattr(weir.Communicator, name), name
