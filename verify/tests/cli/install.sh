@@ -169,7 +169,7 @@ check "links to public headers lead to the installed ones" \
     [ "$doc/docs/user/../../../../../include/weir/moe.h" -ef "$prefix/include/weir/moe.h" ]'
 check "the picture of a guide is installed" test -s "$doc/lib/plan/examples/allreduce_ring.svg"
 check "a link to sources becomes text that names them" \
-    grep -qF 'why that stays so (`lib/nccl/README.md` in weir'"'"'s sources)' "$doc/docs/user/nccl.md"
+    grep -qF 'how (`verify/tests/sim/host/README.md` in weir'"'"'s sources)' "$doc/docs/performance/host-collectives.md"
 
 # relinked LINE: a line of docs/user/guide.md as it is installed, where only docs/user/other.md and a header are.
 relinked() {
