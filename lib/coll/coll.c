@@ -115,8 +115,6 @@ static void coll_destroy(void *opaque)
 {
     weiri_coll *coll = opaque;
     weiri_planned_close(coll);
-    if (coll->stager)
-        coll->stager_close(coll->stager);
     weiri_gpu_staging_destroy(coll);
     free(coll->scratch);
     free(coll->areas);

@@ -20,6 +20,10 @@ typedef struct weiri_algo {
     weir_algo_info info; /* the part that users see */
     weiri_algo_run run;
     const struct weiri_gpu_algo *gpu; /* cuda: coll/cuda/kernels.h */
+    /* Between nodes: from so many bytes on, phases within a node run on its GPUs. That is faster if
+     * they take less time than the copies that they save: in allreduce and reduce_scatter from
+     * about 128 KiB on; in reduce, whose root copies everything anyway, never (SIZE_MAX). */
+    size_t gpu_phases_from;
 } weiri_algo;
 
 /* The algorithm for calls of up to max_bytes, on GPUs with this grid (0: its default). */
@@ -42,9 +46,9 @@ typedef struct weiri_pair {
 
 /* Where the buffers are that an algorithm works on. */
 typedef enum weiri_task_memory {
-    WEIRI_TASK_AS_GIVEN,       /* where the communicator's backend has them */
-    WEIRI_TASK_OF_OTHER_NODES, /* pairs: only those with ranks of other nodes */
-    WEIRI_TASK_ON_HOST,        /* GPUs of several nodes: the caller's buffers are in host memory */
+    WEIRI_TASK_AS_GIVEN, /* where the communicator's backend has them */
+    WEIRI_TASK_STAGED,   /* GPUs of several nodes: copies in host memory */
+    WEIRI_TASK_ON_HOST,  /* GPUs of several nodes: the caller's buffers are in host memory */
 } weiri_task_memory;
 
 struct weiri_task {

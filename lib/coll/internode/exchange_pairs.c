@@ -193,7 +193,7 @@ static weir_status exchange_pairs_net_run(weiri_coll *coll, const weiri_task *ta
     if (status == WEIR_OK)
         status = pairs_move(&p, &moved, &missing);
     weiri_internode_poll(p.x.internode);
-    if (status == WEIR_OK && task->memory != WEIRI_TASK_OF_OTHER_NODES)
+    if (status == WEIR_OK)
         status = weiri_pairs_in_node(&p.x);
     if (status == WEIR_OK && !p.known)
         status = weiri_bundles_begin(&p.bundles);
