@@ -419,8 +419,7 @@ static weir_status task_start(weiri_coll *coll, weiri_task *task)
     if (WEIRI_UNLIKELY(status != WEIR_OK))
         return status;
     if (coll->comm->checks) {
-        weiri_called_enter(coll->comm, call,
-                           coll->comm->whole_count ? coll->comm->whole_count : task->elements);
+        weiri_called_enter(coll->comm, call, task->elements);
         status = task_receives_no_chain(coll->comm, call) ? task_compare(coll->comm) : WEIR_OK;
     }
     if (WEIRI_UNLIKELY(status != WEIR_OK))

@@ -115,8 +115,6 @@ static void coll_destroy(void *opaque)
 {
     weiri_coll *coll = opaque;
     weiri_planned_close(coll);
-    if (coll->stager)
-        coll->stager_close(coll->stager);
     weiri_gpu_staging_destroy(coll);
     free(coll->scratch);
     free(coll->areas);
@@ -239,7 +237,7 @@ weir_status weiri_coll_mismatch(const weiri_coll *coll, const weiri_task *task, 
                "pairwise",
                weiri_comm_parent_rank(coll->comm, coll->rank), phase,
                weiri_comm_parent_rank(coll->comm, peer), (unsigned long long)sent_bytes,
-               weiri_block_bytes(task, peer, coll->nranks, 1));
+               task->pairs[peer].recv_bytes);
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }
 

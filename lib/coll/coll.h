@@ -118,7 +118,6 @@ typedef struct weiri_area {
     char *payload[2];          /* n, message_bytes apart */
 } weiri_area;
 
-typedef struct weiri_stager weiri_stager;
 typedef struct weiri_gpu_staging weiri_gpu_staging;
 
 enum { WEIRI_SPLIT_BITS = 47 }; /* of a message's length, which has 48 bits in a header */
@@ -183,8 +182,6 @@ struct weiri_coll {
     char **outputs;                 /* nranks: where a result is stored */
     weiri_progress *progress;       /* nranks; of a call whose messages are sent between pairs */
     weiri_gpu_staging *gpu_staging; /* GPUs of several nodes: staging buffers, or NULL */
-    weiri_stager *stager;           /* GPUs of several nodes: the lanes, or NULL */
-    void (*stager_close)(weiri_stager *stager);
     char *scratch; /* across nodes: intermediate data (coll/internode/transfer.h), or NULL */
     size_t scratch_bytes;
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];

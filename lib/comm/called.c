@@ -261,9 +261,11 @@ static weir_status called_compare_found(const weir_comm *top)
     return WEIR_OK;
 }
 
-/* Compares the calls of one communicator. */
-static weir_status called_compare_all(weir_comm *top)
+weir_status weiri_called_compare(weir_comm *comm)
 {
+    weir_comm *top = comm->parent ? comm->parent : comm;
+    if (WEIRI_LIKELY(!top->checks))
+        return WEIR_OK;
     const weir_comm *host = called_host(top);
     weir_status status = WEIR_OK;
     for (int rank = 0; rank < host->nranks && status == WEIR_OK; rank++)
@@ -273,34 +275,7 @@ static weir_status called_compare_all(weir_comm *top)
     const int count = links ? weiri_internode_link_count(links) : 0;
     for (int i = 0; i < count && status == WEIR_OK; i++)
         status = called_compare_link(top, links->ranks[i]);
-    if (status == WEIR_OK && weiri_comm_is_aborted(host))
-        status = called_compare_found(top);
-    return status;
-}
-
-/* Publishes calls that differ, as found in a lane, in the record that reports show. */
-static void called_pass_on(weiri_where *to, const weiri_where *from)
-{
-    for (int i = 6; i >= 0; i--) /* the number last: then all are valid */
-        weir_store_release(&to->differ[i], weir_load_acquire(&from->differ[i]));
-}
-
-weir_status weiri_called_compare(weir_comm *comm)
-{
-    weir_comm *top = comm->parent ? comm->parent : comm;
-    if (WEIRI_LIKELY(!top->checks))
-        return WEIR_OK;
-    if (top->lane_of) {
-        top = top->lane_of;
-        weiri_internode_try_poll(top->internode);
-    }
-    weir_status status = called_compare_all(top);
-    for (int i = 0; i < top->nlanes && status == WEIR_OK; i++) {
-        status = called_compare_all(top->lanes[i]);
-        if (status != WEIR_OK)
-            called_pass_on(top->where, top->lanes[i]->where);
-    }
-    return status;
+    return status == WEIR_OK && weiri_comm_is_aborted(host) ? called_compare_found(top) : status;
 }
 
 weir_status weiri_called_compare_next(weir_comm *comm)
@@ -322,8 +297,6 @@ void weiri_called_show(weir_comm *comm, int of_node)
     weiri_called_note(top);
     if (top->checks && top->internode)
         weiri_internode_show_records(top->internode, of_node);
-    if (top->lane_of)
-        weiri_called_show(top->lane_of, of_node);
 }
 
 weir_status weiri_called_await(weir_comm *comm)

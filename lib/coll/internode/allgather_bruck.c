@@ -66,7 +66,7 @@ static weir_status allgather_bruck_run(weiri_coll *coll, const weiri_task *task)
                      : weiri_node_gather(&x, 0, task->call->in, task->count_bytes, NULL, 0);
     if (status == WEIR_OK)
         status = weir_broadcast(x.node_comm, task->call->out, task->call->out,
-                                task->count_bytes * (size_t)coll->nranks, WEIR_UINT8, 0, NULL);
+                                task->count_bytes * (size_t)coll->nranks, WEIR_UINT8, 0, x.stream);
     return weiri_internode_coll_end(&x, status);
 }
 
@@ -74,4 +74,5 @@ const weiri_algo weiri_net_allgather_bruck_row = {
     .info = {WEIRI_NET_TRAITS(ALLGATHER, "bruck",
                               "leaders by Bruck's algorithm; small sizes, many nodes")},
     .run = allgather_bruck_run,
+    .gpu_phases_from = SIZE_MAX,
 };

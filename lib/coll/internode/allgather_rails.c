@@ -33,7 +33,7 @@ static weir_status spread_round(weiri_internode_coll *x, int node, int round, si
     if (is_own_node)
         mine += at;
     else if (has)
-        status = weiri_internode_coll_receive(x, from, &mine);
+        status = weiri_internode_coll_receive(x, from, bytes, &mine);
     if (status == WEIR_OK)
         status = weiri_internode_coll_spread(x, mine, has ? bytes : 0, to, lengths);
     if (status == WEIR_OK && has && !is_own_node)

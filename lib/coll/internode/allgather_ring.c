@@ -9,8 +9,6 @@
  */
 #include "coll/internode/sections.h"
 
-#include "compute/copy.h"
-
 typedef struct ring {
     weiri_internode_coll x;
     int nrails;
@@ -36,9 +34,7 @@ static weir_status ring_gather_own(ring *r)
     size_t bytes = r->x.task->count_bytes;
     if (r->x.count > 1)
         return weir_allgather(r->x.host->comm, task->call->in, own, bytes, WEIR_UINT8, NULL);
-    if (own != task->call->in)
-        weiri_copy(own, task->call->in, bytes);
-    return WEIR_OK;
+    return weiri_internode_coll_copy(&r->x, own, task->call->in, bytes);
 }
 
 /* Passes this rail's share of one section on, and receives its share of another section. */
@@ -94,4 +90,5 @@ static weir_status allgather_ring_run(weiri_coll *coll, const weiri_task *task)
 const weiri_algo weiri_net_allgather_ring_row = {
     .info = {WEIRI_NET_TRAITS(ALLGATHER, "ring", "rails around a ring of nodes; many nodes")},
     .run = allgather_ring_run,
+    .gpu_phases_from = SIZE_MAX,
 };

@@ -48,12 +48,12 @@ static weir_status allreduce_doubling_run(weiri_coll *coll, const weiri_task *ta
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
     if (status == WEIR_OK)
         status = weir_reduce(x.node_comm, task->call->in, task->call->out, task->call->count,
-                             task->call->dtype, x.op, 0, NULL);
+                             task->call->dtype, x.op, 0, x.stream);
     if (status == WEIR_OK && x.place == 0)
         status = doubling_lead(&x);
     if (status == WEIR_OK)
         status = weir_broadcast(x.node_comm, task->call->out, task->call->out, task->count_bytes,
-                                WEIR_UINT8, 0, NULL);
+                                WEIR_UINT8, 0, x.stream);
     return weiri_internode_coll_end(&x, status);
 }
 
@@ -62,4 +62,5 @@ const weiri_algo weiri_net_allreduce_doubling_row = {
                               "leaders by recursive doubling; small sizes, many nodes"),
              .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = allreduce_doubling_run,
+    .gpu_phases_from = SIZE_MAX,
 };

@@ -98,4 +98,5 @@ const weiri_algo weiri_net_allreduce_halving_row = {
                               "rails by recursive halving and doubling (Rabenseifner); many nodes"),
              .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = allreduce_halving_run,
+    .gpu_phases_from = SIZE_MAX,
 };

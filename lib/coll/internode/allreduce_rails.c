@@ -63,11 +63,11 @@ static weir_status reduce_in_node(const rails *r, const chunk *c, char *partial)
     weir_status status = WEIR_OK;
     if (c->even)
         return weir_reduce_scatter(node_comm, in_at(r, c->first), partial, c->each,
-                                   task->call->dtype, r->x.op, NULL);
+                                   task->call->dtype, r->x.op, r->x.stream);
     for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
         weiri_share share = rail_share(c, rail);
         status = weir_reduce(node_comm, in_at(r, share.first), partial, share.count,
-                             task->call->dtype, r->x.op, rail, NULL);
+                             task->call->dtype, r->x.op, rail, r->x.stream);
     }
     return status;
 }
@@ -79,11 +79,12 @@ static weir_status gather_in_node(const rails *r, const chunk *c)
     weir_status status = WEIR_OK;
     if (c->even)
         return weir_allgather(node_comm, out_at(r, c->first + c->each * (size_t)r->x.place),
-                              out_at(r, c->first), c->each, task->call->dtype, NULL);
+                              out_at(r, c->first), c->each, task->call->dtype, r->x.stream);
     for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
         weiri_share share = rail_share(c, rail);
         char *out = out_at(r, share.first);
-        status = weir_broadcast(node_comm, out, out, share.count, task->call->dtype, rail, NULL);
+        status =
+            weir_broadcast(node_comm, out, out, share.count, task->call->dtype, rail, r->x.stream);
     }
     return status;
 }
@@ -106,8 +107,11 @@ static weir_status rails_start_chunk(rails *r, const chunk *c, char **partial)
     size_t bytes = rail_share(c, r->x.place).count * r->x.task->element_bytes;
     weir_status status = weiri_internode_await_room(internode, rail_peer(r, 1), r->x.phase);
     *partial = weiri_internode_outgoing(internode, rail_peer(r, 1));
+    char *buffer = weiri_internode_coll_phase_buffer(&r->x, *partial);
     if (status == WEIR_OK)
-        status = reduce_in_node(r, c, *partial);
+        status = reduce_in_node(r, c, buffer);
+    if (status == WEIR_OK)
+        status = weiri_internode_coll_copy(&r->x, *partial, buffer, bytes);
     if (status == WEIR_OK)
         status = weiri_internode_send(internode, rail_peer(r, 1), bytes, bytes);
     for (int step = 2; step < internode->nnodes && status == WEIR_OK; step++)
@@ -121,10 +125,13 @@ static weir_status rails_finish_chunk(rails *r, const chunk *c, const char *part
     if (partial) {
         int *senders = WEIRI_STACK_ARRAY(int, r->x.internode->nnodes);
         weiri_share share = rail_share(c, r->x.place);
+        char *out = out_at(r, share.first), *total = weiri_internode_coll_host_buffer(&r->x, out);
         for (int m = 0; m < r->x.internode->nnodes; m++)
             senders[m] = weiri_internode_coll_rail(&r->x, m, r->x.place);
-        status = weiri_internode_coll_combine(&r->x, senders, partial, out_at(r, share.first),
-                                              share.count);
+        status = weiri_internode_coll_combine(&r->x, senders, partial, total, share.count);
+        if (status == WEIR_OK)
+            status = weiri_internode_coll_copy(&r->x, out, total,
+                                               share.count * r->x.task->element_bytes);
     }
     return status == WEIR_OK ? gather_in_node(r, c) : status;
 }
@@ -162,4 +169,5 @@ const weiri_algo weiri_net_allreduce_rails_row = {
              "reduce-scatter in each node, exchange of partial results, allgather in each node"),
          .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = allreduce_rails_run,
+    .gpu_phases_from = 128 << 10,
 };

@@ -65,4 +65,5 @@ const weiri_algo weiri_net_allreduce_ring_row = {
     .info = {WEIRI_NET_TRAITS(ALLREDUCE, "ring", "rails around a ring of nodes; many nodes"),
              .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = allreduce_ring_run,
+    .gpu_phases_from = SIZE_MAX,
 };

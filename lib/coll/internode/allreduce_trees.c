@@ -264,4 +264,5 @@ const weiri_algo weiri_net_allreduce_trees_row = {
     .info = {WEIRI_NET_TRAITS(ALLREDUCE, "trees", "rails up and down two binary trees; many nodes"),
              .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = allreduce_trees_run,
+    .gpu_phases_from = SIZE_MAX,
 };

@@ -161,4 +161,5 @@ const weiri_algo weiri_net_alltoall_bruck_row = {
     .info = {WEIRI_NET_TRAITS(ALLTOALL, "bruck",
                               "leaders by Bruck's algorithm; small sizes, many nodes")},
     .run = alltoall_bruck_run,
+    .gpu_phases_from = SIZE_MAX,
 };

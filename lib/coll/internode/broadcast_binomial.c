@@ -33,7 +33,7 @@ static weir_status broadcast_binomial_run(weiri_coll *coll, const weiri_task *ta
         status = binomial_pass(&x, &b);
     if (status == WEIR_OK)
         status = weir_broadcast(x.node_comm, in, task->call->out, task->count_bytes, WEIR_UINT8,
-                                b.place, NULL);
+                                b.place, x.stream);
     return weiri_internode_coll_end(&x, status);
 }
 
@@ -41,4 +41,5 @@ const weiri_algo weiri_net_broadcast_binomial_row = {
     .info = {WEIRI_NET_TRAITS(BROADCAST, "binomial",
                               "a binomial tree of nodes; small sizes, many nodes")},
     .run = broadcast_binomial_run,
+    .gpu_phases_from = SIZE_MAX,
 };

@@ -8,7 +8,7 @@
 static weir_status broadcast_in_node(weiri_internode_coll *x, const char *in, char *out,
                                      size_t bytes, int place)
 {
-    return weir_broadcast(x->node_comm, in, out, bytes, WEIR_UINT8, place, NULL);
+    return weir_broadcast(x->node_comm, in, out, bytes, WEIR_UINT8, place, x->stream);
 }
 
 /* A chunk on the root's node; sender is the place of the rank that sends it to other nodes. */
@@ -32,7 +32,7 @@ static weir_status broadcast_from_rank(weiri_internode_coll *x, size_t at, size_
 {
     const char *data = NULL;
     int receives = place == x->place;
-    weir_status status = receives ? weiri_internode_coll_receive(x, from, &data) : WEIR_OK;
+    weir_status status = receives ? weiri_internode_coll_receive(x, from, bytes, &data) : WEIR_OK;
     if (status == WEIR_OK)
         status = broadcast_in_node(x, data, weiri_out_at(x->task, at), bytes, place);
     return status == WEIR_OK && receives ? weiri_internode_take(x->internode, from) : status;

@@ -75,8 +75,9 @@ static weir_status broadcast_scatter_run(weiri_coll *coll, const weiri_task *tas
     s.bytes = share.count;
     s.x.unit_bytes = 1;
     if (status == WEIR_OK && s.b.position == 0)
-        status = weir_broadcast(s.x.node_comm, task->call->in ? task->call->in : task->call->out,
-                                task->call->out, task->count_bytes, WEIR_UINT8, s.b.place, NULL);
+        status =
+            weir_broadcast(s.x.node_comm, task->call->in ? task->call->in : task->call->out,
+                           task->call->out, task->count_bytes, WEIR_UINT8, s.b.place, s.x.stream);
     if (status == WEIR_OK && has_rail)
         status = scatter_blocks(&s);
     if (status == WEIR_OK && has_rail)
@@ -90,4 +91,5 @@ const weiri_algo weiri_net_broadcast_scatter_row = {
     .info = {WEIRI_NET_TRAITS(BROADCAST, "scatter",
                               "rails scatter and gather around a ring of nodes; many nodes")},
     .run = broadcast_scatter_run,
+    .gpu_phases_from = SIZE_MAX,
 };

@@ -275,13 +275,17 @@ double weiri_internode_cost_us(const weir_net_cost *cost, weiri_net_shape shape,
 const weiri_algo *weiri_internode_cheapest(const weir_net_cost *cost, weiri_net_shape shape,
                                            weir_collective collective, size_t bytes)
 {
+    /* A byte that is copied between a GPU and the host, in and out. */
+    const double staging_us = 2 * 1e-3 / 20;
     const weiri_algo *best = NULL;
     double best_us = INFINITY;
     for (size_t i = 0; i < weiri_algo_table_rows; i++) {
         const weiri_algo *algo = weiri_algo_table[i];
         if (algo->info.backend != WEIR_ALGO_INTERNODE || algo->info.collective != collective)
             continue;
-        const double us = weiri_internode_cost_us(cost, shape, collective, algo->info.name, bytes);
+        double us = weiri_internode_cost_us(cost, shape, collective, algo->info.name, bytes);
+        if (shape.gpus && bytes < algo->gpu_phases_from)
+            us += (double)bytes * staging_us;
         if (us < best_us) {
             best_us = us;
             best = algo;

@@ -54,9 +54,11 @@ static weir_status pairwise_run(weiri_coll *coll, const weiri_task *task)
 const weiri_algo weiri_net_alltoall_pairwise_row = {
     .info = {WEIRI_NET_TRAITS(ALLTOALL, "pairwise", "one pair of ranks at a time; many nodes")},
     .run = pairwise_run,
+    .gpu_phases_from = SIZE_MAX,
 };
 
 const weiri_algo weiri_net_alltoallv_pairwise_row = {
     .info = {WEIRI_NET_TRAITS(ALLTOALLV, "pairwise", "one pair of ranks at a time; many nodes")},
     .run = pairwise_run,
+    .gpu_phases_from = SIZE_MAX,
 };

@@ -16,6 +16,8 @@ typedef struct host_buffer {
 
 struct weiri_gpu_staging {
     host_buffer host[WEIRI_GPU_STAGING_COUNT];
+    weir_mem *device;
+    int window_pinned;
 };
 
 static weir_status gpu_staging_get(weiri_coll *coll)
@@ -56,6 +58,9 @@ void weiri_gpu_staging_destroy(weiri_coll *coll)
         return;
     for (int i = 0; i < WEIRI_GPU_STAGING_COUNT; i++)
         host_buffer_free(coll->comm, &staging->host[i]);
+    if (staging->window_pinned)
+        memory_unpin(coll->comm, coll->comm->internode->memory, 1);
+    weir_mem_free(staging->device);
     free(staging);
     coll->gpu_staging = NULL;
 }
@@ -76,5 +81,19 @@ weir_status weiri_gpu_staging_host(weiri_coll *coll, int which, size_t bytes, ch
     }
     if (status == WEIR_OK)
         *base = weir_mem_pointer(of->memory);
+    return status;
+}
+
+weir_status weiri_gpu_staging_device(weiri_coll *coll, char **buffer)
+{
+    weir_comm *comm = coll->comm;
+    weir_status status = gpu_staging_get(coll);
+    if (status == WEIR_OK && !coll->gpu_staging->window_pinned)
+        status = memory_pin(comm, comm->internode->memory, &coll->gpu_staging->window_pinned);
+    if (status == WEIR_OK && !coll->gpu_staging->device)
+        status =
+            weir_mem_alloc(comm->gpu_comm, comm->internode->slot_bytes, &coll->gpu_staging->device);
+    if (status == WEIR_OK)
+        *buffer = weir_mem_pointer(coll->gpu_staging->device);
     return status;
 }

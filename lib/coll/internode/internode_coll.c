@@ -2,8 +2,20 @@
 #include "coll/internode/internode_coll.h"
 
 #include "compute/copy.h"
+#include "coll/internode/gpu_staging.h"
+#include "comm/gpu/gpu.h"
 
 /* ------------------------------------------------- beginning and end of a call */
+
+static weir_status internode_begin_on_gpu(weiri_internode_coll *x)
+{
+    x->node_comm = x->coll->comm->gpu_comm;
+    x->stream = x->task->call->stream;
+    weir_status status = weiri_gpu_staging_device(x->coll, &x->device_staging);
+    return status == WEIR_OK ? weiri_gpu_staging_host(x->coll, WEIRI_GPU_STAGING_IN,
+                                                      x->internode->slot_bytes, &x->host_staging)
+                             : status;
+}
 
 weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_task *task,
                                        weiri_internode_coll *x)
@@ -21,12 +33,49 @@ weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_task *task,
     weir_status status = weiri_coll_get(comm->host_comm, &x->host);
     if (status == WEIR_OK)
         x->host->is_one_way = 0; /* relay and bundles are no calls of the node's communicator */
+    if (status == WEIR_OK && comm->gpu_comm && task->memory == WEIRI_TASK_AS_GIVEN)
+        status = internode_begin_on_gpu(x);
+    return status;
+}
+
+/* Waits for the stream and makes network progress meanwhile, because its kernels may wait for peers
+ * that wait for messages of this rank. */
+static weir_status internode_await_stream(weiri_internode_coll *x)
+{
+    weir_comm *host = x->host->comm;
+    weiri_waiter waiter = {.polls = {0, 0}};
+    uint64_t ended = 0;
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && !ended) {
+        status = x->coll->comm->gpu->ops->poll(x->node_comm, x->stream, &ended);
+        if (status == WEIR_OK && !ended)
+            status = weiri_comm_idle_for(host, &waiter, &ended, 1, x->coll->rank, x->phase);
+    }
+    weiri_comm_idle_end(host, &waiter);
+    if (status == WEIR_OK && weir_load_acquire(x->node_comm->guard.abort_word))
+        status = weir_comm_check(x->node_comm);
     return status;
 }
 
 weir_status weiri_internode_coll_end(weiri_internode_coll *x, weir_status status)
 {
+    if (status == WEIR_OK && x->device_staging)
+        status = internode_await_stream(x);
     return status == WEIR_OK ? weiri_internode_flush(x->internode, x->phase) : status;
+}
+
+weir_status weiri_internode_coll_copy(weiri_internode_coll *x, char *to, const char *from,
+                                      size_t bytes)
+{
+    if (to == from || !bytes)
+        return WEIR_OK;
+    if (!x->device_staging) {
+        weiri_copy(to, from, bytes);
+        return WEIR_OK;
+    }
+    weir_status status =
+        x->coll->comm->gpu->ops->begin_copy(x->node_comm, to, from, bytes, x->stream);
+    return status == WEIR_OK ? internode_await_stream(x) : status;
 }
 
 /* --------------------------------------------------------------------- phases */
@@ -61,10 +110,10 @@ weir_status weiri_internode_coll_send(weiri_internode_coll *x, int rank, const c
                                       size_t bytes)
 {
     weir_status status = weiri_internode_await_room(x->internode, rank, x->phase);
-    if (status != WEIR_OK)
-        return status;
-    weiri_copy(weiri_internode_outgoing(x->internode, rank), data, bytes);
-    return weiri_internode_send(x->internode, rank, bytes, bytes);
+    if (status == WEIR_OK)
+        status =
+            weiri_internode_coll_copy(x, weiri_internode_outgoing(x->internode, rank), data, bytes);
+    return status == WEIR_OK ? weiri_internode_send(x->internode, rank, bytes, bytes) : status;
 }
 
 weir_status weiri_internode_coll_send_rail(weiri_internode_coll *x, const char *data, size_t bytes)
@@ -78,12 +127,19 @@ weir_status weiri_internode_coll_send_rail(weiri_internode_coll *x, const char *
     return status;
 }
 
-weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, const char **data)
+weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, size_t bytes,
+                                         const char **data)
 {
-    const weir_status status = weiri_internode_await(x->internode, rank, x->phase);
-    if (status == WEIR_OK)
-        *data = weiri_internode_incoming(x->internode, rank);
-    return status;
+    weir_status status = weiri_internode_await(x->internode, rank, x->phase);
+    if (status != WEIR_OK)
+        return status;
+    const char *message = weiri_internode_incoming(x->internode, rank);
+    if (!x->device_staging) {
+        *data = message;
+        return WEIR_OK;
+    }
+    *data = x->device_staging;
+    return weiri_internode_coll_copy(x, x->device_staging, message, bytes);
 }
 
 weir_status weiri_internode_coll_spread(weiri_internode_coll *x, const char *mine, size_t bytes,
@@ -93,14 +149,12 @@ weir_status weiri_internode_coll_spread(weiri_internode_coll *x, const char *min
                             .collective = WEIR_COLL_ALLTOALLV,
                             .in = mine,
                             .out = x->task->call->out,
-                            .dtype = WEIR_UINT8};
+                            .dtype = WEIR_UINT8,
+                            .stream = x->stream};
     weiri_coll *node_coll = NULL;
     size_t most = bytes;
-    if (x->count == 1) {
-        if (to[0] != mine)
-            weiri_copy(to[0], mine, bytes);
-        return WEIR_OK;
-    }
+    if (x->count == 1)
+        return weiri_internode_coll_copy(x, to[0], mine, bytes);
     weir_status status = weiri_coll_get(x->node_comm, &node_coll);
     if (status != WEIR_OK)
         return status;

@@ -6,6 +6,11 @@
  * Rails. A rank's place is its number among the ranks of its node. A rail connects the ranks of the
  * same place on all nodes. Nodes may have different numbers of ranks: place p of one node
  * communicates with place p modulo the other node's number of ranks.
+ *
+ * GPUs. If the buffers are GPU memory, phases within the node run on the GPUs in the caller's
+ * stream, and data are copied between GPU memory and host memory before a message is sent and after
+ * one has arrived. weiri_internode_coll_phase_buffer and _host_buffer return where a phase, and the
+ * host, put such data; in host memory both return the final place, and nothing is copied.
  */
 #ifndef WEIR_COLL_INTERNODE_INTERNODE_COLL_H
 #define WEIR_COLL_INTERNODE_INTERNODE_COLL_H
@@ -17,7 +22,9 @@
 typedef struct weiri_internode_coll {
     weiri_coll *coll;     /* of the communicator of all ranks */
     weiri_coll *host;     /* of the host sub-communicator */
-    weir_comm *node_comm; /* of the phases within the node: the host sub-communicator */
+    weir_comm *node_comm; /* of the phases within the node: the host or GPU sub-communicator */
+    weir_stream stream;   /* GPUs: the stream of the phases within the node */
+    char *device_staging, *host_staging; /* GPUs: as long as a message; else NULL */
     weiri_internode *internode;
     const weiri_task *task;
     const char *phase; /* for reports */
@@ -28,8 +35,26 @@ typedef struct weiri_internode_coll {
 
 weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_task *task,
                                        weiri_internode_coll *x);
-/* Waits until sent messages need no more progress by this rank. status is the call's so far. */
+/* Waits until the stream's work has ended and sent messages need no more progress by this rank.
+ * status is the call's so far. */
 weir_status weiri_internode_coll_end(weiri_internode_coll *x, weir_status status);
+
+/* Where a phase within the node leaves data for host memory, or finds data that came from there. */
+static inline char *weiri_internode_coll_phase_buffer(const weiri_internode_coll *x, char *host)
+{
+    return x->device_staging ? x->device_staging : host;
+}
+
+/* Where the host leaves data for a buffer of the call. */
+static inline char *weiri_internode_coll_host_buffer(const weiri_internode_coll *x, char *buffer)
+{
+    return x->host_staging ? x->host_staging : buffer;
+}
+
+/* Copies between a phase buffer and host memory, a host buffer and a buffer of the call, or either
+ * of them and a message; nothing if from and to are equal. After the earlier phases; blocks. */
+weir_status weiri_internode_coll_copy(weiri_internode_coll *x, char *to, const char *from,
+                                      size_t bytes);
 
 /* The rank of a node with which ranks of a place communicate. */
 static inline int weiri_internode_coll_rail(const weiri_internode_coll *x, int node, int place)
@@ -61,9 +86,10 @@ weir_status weiri_internode_coll_send(weiri_internode_coll *x, int rank, const c
 /* Sends data to this rank's rail on every other node. */
 weir_status weiri_internode_coll_send_rail(weiri_internode_coll *x, const char *data, size_t bytes);
 
-/* Waits for a message from a rank; *data becomes the place of its data. The caller releases the
- * slot with weiri_internode_take. */
-weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, const char **data);
+/* Waits for a message from a rank; *data becomes the place where a phase within the node finds it.
+ * The caller releases the slot with weiri_internode_take. */
+weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, size_t bytes,
+                                         const char **data);
 
 /* Every rank of the node sends `mine`, of so many bytes, to all ranks of the node; to[i] in the
  * output, of lengths[i], receives the data of place i. */

@@ -1,8 +1,6 @@
 /* The part of alltoall, alltoallv and sendrecv across nodes that stays within a node. */
 #include "coll/internode/pairs_in_node.h"
 
-#include "compute/copy.h"
-
 /* Pairs within the node; all of its ranks take part, including ranks without blocks. Blocks may be
  * at any address, so the lowest address on each side replaces the buffer. */
 weir_status weiri_pairs_in_node(weiri_internode_coll *x)
@@ -15,7 +13,9 @@ weir_status weiri_pairs_in_node(weiri_internode_coll *x)
     weir_status status = weiri_coll_get(x->node_comm, &node_coll);
     if (status != WEIR_OK)
         return status;
-    call.algo_name = NULL; /* names an algorithm across nodes */
+    if (x->device_staging)
+        call.collective = WEIR_COLL_ALLTOALLV; /* for which kernels use each pair's addresses */
+    call.algo_name = NULL;                     /* names an algorithm across nodes */
     call.in = NULL;
     call.out = NULL;
     for (int place = 0; place < own->count; place++) {
@@ -29,9 +29,6 @@ weir_status weiri_pairs_in_node(weiri_internode_coll *x)
             call.out = pair->to;
     }
     const weiri_pair *self = &node_coll->pairs[0];
-    if (own->count > 1)
-        return weiri_coll_run(node_coll, &call, most * (size_t)own->count);
-    if (self->to != self->from)
-        weiri_copy(self->to, self->from, self->send_bytes);
-    return WEIR_OK;
+    return own->count > 1 ? weiri_coll_run(node_coll, &call, most * (size_t)own->count)
+                          : weiri_internode_coll_copy(x, self->to, self->from, self->send_bytes);
 }

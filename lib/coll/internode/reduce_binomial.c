@@ -49,7 +49,7 @@ static weir_status binomial_round(weiri_internode_coll *x, const weiri_binomial 
         status = weiri_internode_coll_scratch(x, bytes, &partial);
     if (status == WEIR_OK)
         status = weir_reduce(x->node_comm, weiri_in_at(task, at), partial, count, task->call->dtype,
-                             x->op, b->place, NULL);
+                             x->op, b->place, x->stream);
     return status == WEIR_OK && represents ? binomial_combine(x, b, partial, bytes) : status;
 }
 
@@ -68,4 +68,5 @@ const weiri_algo weiri_net_reduce_binomial_row = {
     .info = {WEIRI_NET_TRAITS(REDUCE, "binomial", "a binomial tree of nodes; many nodes"),
              .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = reduce_binomial_run,
+    .gpu_phases_from = SIZE_MAX,
 };

@@ -57,4 +57,5 @@ const weiri_algo weiri_net_reduce_rails_row = {
                               "reduce in each node, the root combines the results"),
              .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = reduce_rails_run,
+    .gpu_phases_from = SIZE_MAX,
 };

@@ -102,7 +102,7 @@ static weir_status reduce_scatter_halving_run(weiri_coll *coll, const weiri_task
     if (status == WEIR_OK)
         status = weir_reduce(h.x.node_comm, task->call->in, ranks,
                              task->call->count * (size_t)coll->nranks, task->call->dtype, h.x.op, 0,
-                             NULL);
+                             h.x.stream);
     if (status == WEIR_OK && h.x.place == 0)
         status = halving_lead(&h, ranks);
     if (status == WEIR_OK) {
@@ -119,4 +119,5 @@ const weiri_algo weiri_net_reduce_scatter_halving_row = {
                               "leaders by recursive halving; small sizes, many nodes"),
              .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = reduce_scatter_halving_run,
+    .gpu_phases_from = SIZE_MAX,
 };

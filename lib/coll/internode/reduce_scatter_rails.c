@@ -17,7 +17,7 @@ static int is_even(const weiri_internode_coll *x, int node)
 /* Where the partial result for a rank goes: into out on this node, else into a message. */
 static weir_status partial_begin(weiri_internode_coll *x, int to, char *out, char **partial)
 {
-    *partial = out;
+    *partial = weiri_internode_coll_host_buffer(x, out);
     if (!weiri_internode_is_remote(x->internode, to))
         return WEIR_OK;
     weir_status status = weiri_internode_await_room(x->internode, to, x->phase);
@@ -25,12 +25,14 @@ static weir_status partial_begin(weiri_internode_coll *x, int to, char *out, cha
     return status;
 }
 
-/* Sends the result of the node's phase if it is a message. */
-static weir_status partial_end(weiri_internode_coll *x, int to, size_t bytes)
+/* Copies the result of the node's phase to its place, and sends it if that is a message. */
+static weir_status partial_end(weiri_internode_coll *x, int to, char *partial, size_t bytes)
 {
-    return weiri_internode_is_remote(x->internode, to)
+    weir_status status =
+        weiri_internode_coll_copy(x, partial, weiri_internode_coll_phase_buffer(x, partial), bytes);
+    return status == WEIR_OK && weiri_internode_is_remote(x->internode, to)
                ? weiri_internode_send(x->internode, to, bytes, bytes)
-               : WEIR_OK;
+               : status;
 }
 
 /* The partial results for all ranks of a node, by one reduce-scatter within this node. */
@@ -44,8 +46,9 @@ static weir_status serve_evenly(weiri_internode_coll *x, int node)
     if (status == WEIR_OK)
         status = weir_reduce_scatter(
             x->node_comm, weiri_in_at(task, (size_t)other->ranks[0] * x->task->count_bytes),
-            partial, task->call->count, task->call->dtype, x->op, NULL);
-    return status == WEIR_OK ? partial_end(x, to, x->task->count_bytes) : status;
+            weiri_internode_coll_phase_buffer(x, partial), task->call->count, task->call->dtype,
+            x->op, x->stream);
+    return status == WEIR_OK ? partial_end(x, to, partial, x->task->count_bytes) : status;
 }
 
 /* The partial results of a chunk, by one reduce for each rank of a node. */
@@ -57,15 +60,17 @@ static weir_status serve_chunk(weiri_internode_coll *x, int node, size_t first, 
     weir_status status = WEIR_OK;
     for (int i = 0; i < other->count && status == WEIR_OK; i++) {
         int to = other->ranks[i], root = i % x->count, is_mine = root == x->place;
-        char *partial = NULL;
-        if (is_mine)
+        char *partial = NULL, *buffer = NULL;
+        if (is_mine) {
             status = partial_begin(x, to, weiri_out_at(task, at), &partial);
+            buffer = weiri_internode_coll_phase_buffer(x, partial);
+        }
         if (status == WEIR_OK)
             status =
                 weir_reduce(x->node_comm, weiri_in_at(task, (size_t)to * x->task->count_bytes + at),
-                            partial, count, task->call->dtype, x->op, root, NULL);
+                            buffer, count, task->call->dtype, x->op, root, x->stream);
         if (status == WEIR_OK && is_mine)
-            status = partial_end(x, to, bytes);
+            status = partial_end(x, to, partial, bytes);
     }
     return status;
 }
@@ -84,8 +89,13 @@ static weir_status reduce_scatter_chunk(weiri_internode_coll *x, size_t first, s
     }
     for (int m = 0; m < nnodes; m++)
         senders[m] = weiri_internode_coll_rail(x, m, x->place);
-    char *out = weiri_out_at(task, first * x->task->element_bytes);
-    return status == WEIR_OK ? weiri_internode_coll_combine(x, senders, out, out, count) : status;
+    char *out = weiri_out_at(task, first * x->task->element_bytes),
+         *total = weiri_internode_coll_host_buffer(x, out);
+    if (status == WEIR_OK)
+        status = weiri_internode_coll_combine(x, senders, total, total, count);
+    return status == WEIR_OK
+               ? weiri_internode_coll_copy(x, out, total, count * x->task->element_bytes)
+               : status;
 }
 
 static weir_status reduce_scatter_rails_run(weiri_coll *coll, const weiri_task *task)
@@ -104,4 +114,5 @@ const weiri_algo weiri_net_reduce_scatter_rails_row = {
                  "reduce in each node for each rank of other nodes, send it the result"),
              .rounding = WEIR_ROUNDING_PER_NODE, .in_order = "packet"},
     .run = reduce_scatter_rails_run,
+    .gpu_phases_from = 128 << 10,
 };

@@ -241,25 +241,30 @@ static weir_status relay_run(weiri_coll *coll, const weiri_task *task)
 const weiri_algo weiri_net_allreduce_packet_row = {
     .info = {WEIRI_NET_TRAITS(ALLREDUCE, "packet", "one message between two nodes; small sizes")},
     .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
 };
 
 const weiri_algo weiri_net_reduce_packet_row = {
     .info = {WEIRI_NET_TRAITS(REDUCE, "packet", "one message between two nodes; in rank order")},
     .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
 };
 
 const weiri_algo weiri_net_reduce_scatter_packet_row = {
     .info = {WEIRI_NET_TRAITS(REDUCE_SCATTER, "packet",
                               "one message between two nodes; small sizes")},
     .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
 };
 
 const weiri_algo weiri_net_allgather_packet_row = {
     .info = {WEIRI_NET_TRAITS(ALLGATHER, "packet", "one message between two nodes; small sizes")},
     .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
 };
 
 const weiri_algo weiri_net_alltoall_packet_row = {
     .info = {WEIRI_NET_TRAITS(ALLTOALL, "packet", "one message between two nodes; small sizes")},
     .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
 };

@@ -1,230 +1,148 @@
 /*
- * Calls between nodes on GPU buffers: each enqueues one kernel, which moves the data between the
- * buffers and staging buffers in host memory, where the lanes' threads perform the call (stager.h).
- * Blocks that ranks of a node exchange in alltoall, alltoallv and sendrecv do not leave the GPUs:
- * a call on the GPU sub-communicator moves them.
+ * Calls between nodes on GPU buffers. Most algorithms accept these buffers as they are and run
+ * their phases within a node on the GPUs (internode_coll.h). For the other algorithms, and for the
+ * messages of pairs of ranks on different nodes, data are staged: inputs are copied into pinned
+ * host memory (gpu_staging.h), the algorithm runs there, and outputs are copied back. Calls with
+ * one count are divided into pieces of every block, so that the host memory stays small; alltoallv
+ * and sendrecv use as much host memory as their blocks need.
  */
-#include "coll/internode/staged.h"
-
 #include "base/error.h"
 #include "coll/algos.h"
+#include "coll/internode/gpu_staging.h"
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode.h"
 
 #include <string.h>
 
-/* Pieces of all blocks up to so many bytes are moved by one block of the kernel. */
-enum { ONE_BLOCK_BYTES = 32 << 10 };
+enum { PIECE_BYTES = 8 << 20 }; /* of all blocks of a buffer, at once */
 
-static weir_status staged_get(weiri_coll *coll)
+static weir_status staged_copy(weiri_coll *coll, void *to, const void *from, size_t bytes)
 {
-    return coll->stager ? WEIR_OK : weiri_stager_open(coll, &coll->stager);
+    weir_comm *comm = coll->comm;
+    return bytes ? comm->gpu->ops->copy(comm->gpu_comm, to, from, bytes) : WEIR_OK;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
+/* Whether the blocks exchanged with a rank stay in GPU memory. */
+static int stays_on_gpu(const weiri_coll *coll, const weiri_task *task, size_t rank)
 {
-    return a > b ? a : b;
+    return task->memory == WEIRI_TASK_AS_GIVEN && weiri_is_pairwise(task) &&
+           !weiri_internode_is_remote(coll->comm->internode, (int)rank);
 }
 
-/* -------------------------------------------------- blocks within the node */
-
-/* The blocks that ranks of this node exchange. */
-static weir_status staged_run_in_node(weiri_coll *coll, const weiri_task *task)
+/* Stores the pairs of a piece of an alltoall, of which the call's elements begin at byte `at` of
+ * every block. */
+static void staged_fill_pairs(weiri_coll *coll, const weiri_task *whole, const weiri_task *piece,
+                              size_t at)
 {
-    weir_comm *node = coll->comm->gpu_comm;
-    weir_call call = *task->call;
-    weiri_coll *node_coll = NULL;
-    size_t most = 0;
-    const weir_status status = weiri_coll_get(node, &node_coll);
+    const size_t bytes = piece->count_bytes;
+    for (size_t i = 0; i < (size_t)coll->nranks; i++) {
+        size_t gpu_at = i * whole->count_bytes + at, host_at = i * bytes;
+        int stays = stays_on_gpu(coll, whole, i);
+        coll->pairs[i] =
+            (weiri_pair){stays ? weiri_in_at(whole, gpu_at) : weiri_in_at(piece, host_at),
+                         stays ? weiri_out_at(whole, gpu_at) : weiri_out_at(piece, host_at),
+                         bytes,
+                         bytes,
+                         1,
+                         1};
+    }
+}
+
+/* Runs the call for elements [first, first + count) of every block, on copies. */
+static weir_status staged_run_piece(weiri_coll *coll, const weiri_task *whole,
+                                    const weiri_blocks *b, size_t first, size_t count)
+{
+    weir_call call = *whole->call;
+    char *in = NULL, *out = NULL;
+    const size_t at = first * whole->element_bytes, bytes = count * whole->element_bytes;
+    const size_t stride = whole->count_bytes, most = (size_t)coll->nranks * bytes;
+    weir_status status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_IN, most, &in);
+    if (status == WEIR_OK)
+        status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_OUT, most, &out);
+    for (size_t i = 0; i < b->in && status == WEIR_OK; i++)
+        if (!stays_on_gpu(coll, whole, i))
+            status = staged_copy(coll, in + i * bytes, weiri_in_at(whole, i * stride + at), bytes);
     if (status != WEIR_OK)
         return status;
-    call.collective = WEIR_COLL_ALLTOALLV; /* for which kernels use each pair's addresses */
-    call.algo_name = NULL;                 /* names an algorithm across nodes */
-    call.in = NULL;
-    call.out = NULL;
-    for (int place = 0; place < node->nranks; place++) {
-        const weiri_pair *pair = &task->pairs[coll->comm->members[place]];
-        node_coll->pairs[place] = *pair;
-        most = larger(most, larger(pair->send_bytes, pair->recv_bytes));
-        if (pair->send_bytes && (!call.in || pair->from < (const char *)call.in))
-            call.in = pair->from;
-        if (pair->recv_bytes && (!call.out || pair->to < (char *)call.out))
-            call.out = pair->to;
-    }
-    return weiri_coll_run(node_coll, &call, most * (size_t)node->nranks);
-}
-
-/* The same if the host does not know the counts, of which those of a node must be adjacent. */
-static weir_status staged_run_splits_in_node(weiri_coll *coll, const weiri_task *task)
-{
-    weir_comm *node = coll->comm->gpu_comm;
-    const weir_call *call = task->call;
-    const weir_device_splits *s = call->device_splits;
-    const int first = coll->comm->members[0];
-    if (coll->comm->members[node->nranks - 1] != first + node->nranks - 1)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "weir_alltoallv_device: the ranks of a node must have consecutive "
-                          "numbers; use weir_alltoallv");
-    return weir_alltoallv_device(
-        node, call->in, call->in_bytes, s->send_counts + first, s->send_displs + first, call->out,
-        call->out_bytes, s->recv_counts + first, s->recv_displs + first, call->dtype, call->stream);
-}
-
-/* ------------------------------------------------------------------- requests */
-
-/* The largest block that this rank exchanges with a rank of another node. */
-static uint64_t staged_longest(const weiri_coll *coll, const weiri_task *task)
-{
-    uint64_t most = 0;
-    for (int peer = 0; peer < coll->nranks; peer++)
-        if (weiri_internode_is_remote(coll->comm->internode, peer))
-            most = larger(most, larger(task->pairs[peer].send_bytes, task->pairs[peer].recv_bytes));
-    return most;
-}
-
-/* Counts that the host knows: enqueues their way into device memory. */
-static weir_status staged_store_splits(weiri_coll *coll, const weiri_task *task,
-                                       weiri_stager_args *a)
-{
-    const size_t n = (size_t)coll->nranks;
-    uint64_t *words = WEIRI_STACK_ARRAY(uint64_t, 4 * coll->nranks);
-    uint64_t *device = weiri_stager_counts(coll->stager);
-    for (size_t peer = 0; peer < n; peer++) {
-        const weiri_pair *pair = &task->pairs[peer];
-        words[peer] = pair->send_bytes;
-        words[n + peer] = pair->send_bytes ? (uint64_t)(pair->from - weiri_in_at(task, 0)) : 0;
-        words[2 * n + peer] = pair->recv_bytes;
-        words[3 * n + peer] = pair->recv_bytes ? (uint64_t)(pair->to - weiri_out_at(task, 0)) : 0;
-    }
-    a->element_bytes = 1;
-    a->counts = (weiri_gpu_counts){device,         device + n, device + 2 * n,
-                                   device + 3 * n, UINT64_MAX, UINT64_MAX};
-    return coll->comm->gpu->ops->stager->store(coll->comm->gpu_comm, task->call->stream, device,
-                                               words, 4 * n);
-}
-
-static weir_status staged_take_splits(weiri_coll *coll, const weiri_task *task,
-                                      weiri_stager_args *a)
-{
-    const weir_device_splits *s = task->call->device_splits;
-    const uint64_t *arrays[] = {s->send_counts, s->send_displs, s->recv_counts, s->recv_displs};
-    const size_t bytes = (size_t)coll->nranks * sizeof **arrays;
-    weir_status status = WEIR_OK;
-    for (int i = 0; i < 4 && status == WEIR_OK; i++)
-        status = coll->comm->gpu->ops->check_buffer(coll->comm->gpu_comm, arrays[i], bytes);
-    a->element_bytes = (uint32_t)task->element_bytes;
-    a->counts = (weiri_gpu_counts){arrays[0],
-                                   arrays[1],
-                                   arrays[2],
-                                   arrays[3],
-                                   task->call->in_bytes / task->element_bytes,
-                                   task->call->out_bytes / task->element_bytes};
+    call.in = in;
+    call.out = out;
+    call.count = count;
+    const weiri_task piece = weiri_task_part(whole, &call);
+    if (call.collective == WEIR_COLL_ALLTOALL)
+        staged_fill_pairs(coll, whole, &piece, at);
+    status = whole->choice->algo->run(coll, &piece);
+    for (size_t i = 0; i < b->out && status == WEIR_OK; i++)
+        if (!stays_on_gpu(coll, whole, i))
+            status =
+                staged_copy(coll, weiri_out_at(whole, i * stride + at), out + i * bytes, bytes);
     return status;
 }
 
-/* Fills the part of a request that depends on its kind. *longest becomes the length of its longest
- * block. */
-static weir_status staged_fill(weiri_coll *coll, const weiri_task *task, weiri_stager_args *a,
-                               uint64_t *longest)
+static weir_status staged_run_pieces(weiri_coll *coll, const weiri_task *task)
 {
-    const weir_call *call = task->call;
-    weiri_stager_request *r = &a->request;
-    const uint64_t n = (uint64_t)coll->nranks, share = WEIRI_STAGER_BYTES / n / 128 * 128;
-    r->most_bytes = share;
-    if (!weiri_is_pairwise(task)) {
-        const weiri_contract *contract = weiri_contract_of((int)call->collective);
-        const weiri_blocks blocks = weiri_blocks_of(coll, task);
-        r->kind = WEIRI_STAGER_BLOCKWISE;
-        r->in_blocks = blocks.in;
-        r->out_blocks = blocks.out;
-        if (!contract->in_has_blocks && !contract->out_has_blocks)
-            r->most_bytes = WEIRI_STAGER_BYTES;
-        r->block_bytes = *longest = task->count_bytes;
-        return WEIR_OK;
+    const weiri_blocks b = weiri_blocks_of(coll, task);
+    const size_t count = task->call->count, line = WEIR_LINE_BYTES / task->element_bytes;
+    size_t piece = PIECE_BYTES / (size_t)coll->nranks / task->element_bytes / line * line;
+    weir_status status = WEIR_OK;
+    for (size_t first = 0; first < count && status == WEIR_OK; first += piece) {
+        size_t left = count - first;
+        status = staged_run_piece(coll, task, &b, first, left < piece ? left : piece);
     }
-    *longest = call->device_splits ? task->size_bytes : staged_longest(coll, task);
-    if (call->collective == WEIR_COLL_ALLTOALL) {
-        r->kind = WEIRI_STAGER_EQUAL;
-        r->block_bytes = task->count_bytes;
-        return WEIR_OK;
-    }
-    if (call->collective == WEIR_COLL_ALLTOALLV) {
-        r->kind = WEIRI_STAGER_SPLITS;
-        return call->device_splits ? staged_take_splits(coll, task, a)
-                                   : staged_store_splits(coll, task, a);
-    }
-    r->kind = WEIRI_STAGER_SENDRECV;
-    r->most_bytes = WEIRI_STAGER_BYTES;
-    r->destination = (uint64_t)(call->destination + 1);
-    r->source = (uint64_t)(call->source + 1);
-    r->send_bytes = call->destination >= 0 ? call->count * task->element_bytes : 0;
-    r->recv_bytes = call->source >= 0 ? call->recv_count * task->element_bytes : 0;
-    return WEIR_OK;
+    return status;
 }
 
-/* ---------------------------------------------------------------------- checks */
-
-/* Kernels fault on memory that they cannot access. */
-static weir_status staged_check_buffers(const weiri_coll *coll, const weiri_task *task)
+/* alltoallv and sendrecv: the pairs' blocks, adjacent in the staging buffers. */
+static weir_status staged_run_pairs(weiri_coll *coll, const weiri_task *task)
 {
-    const weir_comm *comm = coll->comm;
-    const weir_call *call = task->call;
-    weiri_blocks blocks = {0, 0};
-    size_t in = call->in_bytes, out = call->out_bytes;
-    if (!weiri_is_pairwise(task)) {
-        blocks = weiri_blocks_of(coll, task);
-        in = blocks.in * task->count_bytes;
-        out = blocks.out * task->count_bytes;
+    weiri_pair *staged = WEIRI_STACK_ARRAY(weiri_pair, coll->nranks);
+    weiri_task on_host = *task;
+    char *in = NULL, *out = NULL;
+    size_t n = (size_t)coll->nranks, sent = 0, received = 0;
+    for (size_t peer = 0; peer < n; peer++) {
+        sent += stays_on_gpu(coll, task, peer) ? 0 : task->pairs[peer].send_bytes;
+        received += stays_on_gpu(coll, task, peer) ? 0 : task->pairs[peer].recv_bytes;
     }
-    for (int peer = 0; weiri_is_pairwise(task) && !call->device_splits && peer < coll->nranks;
-         peer++) {
-        const weiri_pair *pair = &task->pairs[peer];
-        if (pair->send_bytes)
-            in = larger(in, (size_t)(pair->from - weiri_in_at(task, 0)) + pair->send_bytes);
-        if (pair->recv_bytes)
-            out = larger(out, (size_t)(pair->to - weiri_out_at(task, 0)) + pair->recv_bytes);
+    weir_status status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_IN, sent, &in);
+    if (status == WEIR_OK)
+        status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_OUT, received, &out);
+    memcpy(staged, task->pairs, n * sizeof *staged);
+    for (size_t peer = 0; peer < n && status == WEIR_OK; peer++) {
+        weiri_pair *pair = &staged[peer];
+        if (stays_on_gpu(coll, task, peer))
+            continue;
+        status = staged_copy(coll, in, pair->from, pair->send_bytes);
+        pair->from = in;
+        pair->to = out;
+        in += pair->send_bytes;
+        out += pair->recv_bytes;
     }
-    const weir_status status = comm->gpu->ops->check_buffer(comm->gpu_comm, call->in, in);
-    return status == WEIR_OK ? comm->gpu->ops->check_buffer(comm->gpu_comm, call->out, out)
-                             : status;
+    on_host.pairs = staged;
+    if (status == WEIR_OK)
+        status = task->choice->algo->run(coll, &on_host);
+    for (size_t peer = 0; peer < n && status == WEIR_OK; peer++)
+        if (!stays_on_gpu(coll, task, peer))
+            status =
+                staged_copy(coll, task->pairs[peer].to, staged[peer].to, staged[peer].recv_bytes);
+    return status;
 }
 
-/* ------------------------------------------------------------------------ calls */
-
-static weir_status staged_launch(weiri_coll *coll, const weiri_task *task)
+weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weiri_task *given)
 {
-    const weir_call *call = task->call;
-    const weir_comm *comm = coll->comm;
-    weiri_stager_args a = *weiri_stager_common(coll->stager);
-    weiri_stager_request *r = &a.request;
-    uint64_t longest = 0;
-    const weir_status status = staged_fill(coll, task, &a, &longest);
+    weir_comm *comm = coll->comm;
+    const weir_call *call = given->call;
+    weiri_task task = *given;
+    if (call->device_splits)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "weir_alltoallv_device: between nodes the host must know the counts; "
+                          "use weir_alltoallv");
+    weir_status status = comm->gpu->ops->await(comm->gpu_comm, call->stream);
     if (status != WEIR_OK)
         return status;
-    r->collective = (uint64_t)call->collective;
-    r->dtype = (uint64_t)call->dtype;
-    r->op = (uint64_t)call->op;
-    r->root = (uint64_t)call->root;
-    r->algo = (uintptr_t)task->choice->name;
-    a.in = call->in;
-    a.out = call->out;
-    a.copies_own = weiri_is_pairwise(task) && comm->local_nranks == 1 &&
-                   (call->collective != WEIR_COLL_SENDRECV || call->destination == coll->rank);
-    const uint64_t piece = weiri_stager_piece(longest, r->most_bytes, a.lanes);
-    const uint64_t pieces = weiri_stager_pieces(longest, r->most_bytes, a.lanes);
-    const uint64_t blocks = r->most_bytes == WEIRI_STAGER_BYTES ? 1 : (uint64_t)coll->nranks;
-    const int lanes = pieces < 1 ? 1 : pieces < (uint64_t)a.lanes ? (int)pieces : a.lanes;
-    r->blocks = longest * blocks <= ONE_BLOCK_BYTES && piece >= longest ? 1 : WEIRI_STAGER_BLOCKS;
-    return comm->gpu->ops->stager->launch(comm->gpu_comm, call->stream, lanes, &a);
-}
-
-weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weiri_task *task)
-{
-    weir_status status = staged_get(coll);
-    if (status == WEIR_OK)
-        status = staged_check_buffers(coll, task);
-    if (status == WEIR_OK && weiri_is_pairwise(task) && coll->comm->local_nranks > 1)
-        status = task->call->device_splits ? staged_run_splits_in_node(coll, task)
-                                           : staged_run_in_node(coll, task);
-    return status == WEIR_OK ? staged_launch(coll, task) : status;
+    if (task.size_bytes < task.choice->algo->gpu_phases_from)
+        task.memory = WEIRI_TASK_STAGED;
+    if (call->collective == WEIR_COLL_ALLTOALLV || call->collective == WEIR_COLL_SENDRECV)
+        return staged_run_pairs(coll, &task);
+    return task.memory == WEIRI_TASK_STAGED || weiri_is_pairwise(&task)
+               ? staged_run_pieces(coll, &task)
+               : task.choice->algo->run(coll, &task);
 }

@@ -192,12 +192,12 @@ static weir_status parts_reduce(weiri_internode_coll *x, const char *in, char *p
     weir_status status = WEIR_OK;
     if (parts_are_even(x, count, nrails) && nrails > 1)
         return weir_reduce_scatter(x->node_comm, in, part, count / (size_t)nrails,
-                                   task->call->dtype, x->op, NULL);
+                                   task->call->dtype, x->op, x->stream);
     for (int rail = 0; rail < nrails && status == WEIR_OK; rail++) {
         weiri_share share = weiri_parts_share(count, rail, nrails);
         status = weir_reduce(x->node_comm, in + share.first * x->task->element_bytes,
                              rail == x->place ? part : NULL, share.count, task->call->dtype, x->op,
-                             rail, NULL);
+                             rail, x->stream);
     }
     return status;
 }
@@ -211,13 +211,13 @@ weir_status weiri_parts_gather(weiri_internode_coll *x, char *out, size_t count,
     if (parts_are_even(x, count, nrails)) {
         size_t bytes = count / (size_t)nrails * element_bytes;
         return weir_allgather(x->node_comm, out + (size_t)x->place * bytes, out, bytes, WEIR_UINT8,
-                              NULL);
+                              x->stream);
     }
     for (int rail = 0; rail < nrails && status == WEIR_OK; rail++) {
         weiri_share share = weiri_parts_share(count, rail, nrails);
         char *part = out + share.first * element_bytes;
         status = weir_broadcast(x->node_comm, part, part, share.count * element_bytes, WEIR_UINT8,
-                                rail, NULL);
+                                rail, x->stream);
     }
     return status;
 }
