@@ -180,7 +180,8 @@ static weir_status add_peer(bench_job *job, const bench_options *options,
     return bench_job_agree(job, status, "candidates");
 }
 
-/* The vendor's library next to the computation of --beside, in each mode. */
+/* Adds the vendor's library again, in each of its modes: measured while the computation of --beside
+ * runs. */
 static weir_status add_peers_beside(bench_job *job, const bench_options *options, int first,
                                     bench_candidates *candidates)
 {

@@ -1,8 +1,8 @@
 /*
- * Competing calls (--with), and computations (--beside), which take the same way: collectives on
- * communicators of their own that run in a thread of each rank while a candidate is timed, to show
- * what both cost each other. After each block of the candidate they run alone, so that their two
- * kinds of times alternate. Their outputs are checked after each block.
+ * Competing calls (--with) and computations (--beside). A thread of each rank runs them while a
+ * candidate is timed, to show what both cost each other; calls are collectives on communicators of
+ * their own. After each block of the candidate they run alone, so that their two kinds of times
+ * alternate. The outputs of calls are checked after each block.
  *
  * A rank's thread begins iterations up to a limit. To stop, all ranks first forbid new ones, then
  * agree on the largest number that one of them has begun, which all then complete. On GPUs a thread

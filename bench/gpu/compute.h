@@ -1,7 +1,7 @@
 /*
- * The computations of --beside, which run while a candidate is timed: a matrix product (on GPUs by
- * cuBLAS, which is opened at run time), a kernel that memory bounds, and one that arithmetic
- * bounds. On the host the calling thread computes.
+ * The computations of --beside, which run while a candidate is timed: a matrix product, a copy that
+ * the bandwidth of memory limits, and arithmetic on registers. On GPUs, cuBLAS computes the
+ * product; it is opened at run time. On the host, the calling thread computes.
  */
 #ifndef BENCH_GPU_COMPUTE_H
 #define BENCH_GPU_COMPUTE_H

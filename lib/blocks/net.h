@@ -114,8 +114,8 @@ static inline char *blocks_net_data(const char *message)
 
 /* Adds a transfer, which is the engine's until it is done. Local, thread-safe. */
 void weiri_blocks_net_append(struct blocks_net *n, blocks_net_peer *p, blocks_transfer *t);
-/* Takes messages, and makes and sends new ones, as far as possible: the service. Returns 0,
- * because it waits for nothing but the network. The caller has excluded other services. */
-int weiri_blocks_net_serve(void *net);
+/* Takes messages, and makes and sends new ones, as far as possible: the service. The caller has
+ * excluded other services. */
+void weiri_blocks_net_serve(void *net);
 
 #endif

@@ -256,7 +256,7 @@ void weiri_blocks_net_append(struct blocks_net *n, blocks_net_peer *p, blocks_tr
     weiri_internode_serve_end(n->internode);
 }
 
-int weiri_blocks_net_serve(void *net)
+void weiri_blocks_net_serve(void *net)
 {
     const struct blocks_net *n = net;
     for (int rank = 0; rank < n->blocks->comm->nranks; rank++) {
@@ -266,5 +266,4 @@ int weiri_blocks_net_serve(void *net)
         while (take_messages(n, p) | send_messages(n, p) | end_transfers(p))
             ;
     }
-    return 0;
 }

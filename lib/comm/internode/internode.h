@@ -101,10 +101,9 @@ typedef struct weiri_internode_links {
     int ranks[]; /* nremote */
 } weiri_internode_links;
 
-/* What every poll of the network runs (internode_services.c). run returns 1 if it waits for
- * something that no event of the network announces. */
+/* What every poll of the network runs (internode_services.c). */
 typedef struct weiri_internode_service {
-    int (*run)(void *context);
+    void (*run)(void *context);
     void *context;
     struct weiri_internode_service *next;
 } weiri_internode_service;
@@ -213,15 +212,15 @@ void weiri_internode_leave(weiri_internode *internode);
  * services. Returns 1 if the network moved anything. Local, thread-safe. */
 int weiri_internode_poll(weiri_internode *internode);
 /* Services. begin and end exclude them; between those, none may be added or removed. serve runs
- * them, without waiting, and returns 1 if one of them is busy. The caller of serve and begin does
- * not hold the network's lock. Local, thread-safe, except open (WEIR_ERR_NO_MEMORY) and close. */
+ * them, without waiting. The caller of serve and begin does not hold the network's lock. Local,
+ * thread-safe, except open (WEIR_ERR_NO_MEMORY) and close. */
 weir_status weiri_internode_services_open(weiri_internode *internode);
 void weiri_internode_services_close(weiri_internode *internode);
 void weiri_internode_service_add(const weiri_internode *internode, weiri_internode_service *one);
 void weiri_internode_service_remove(const weiri_internode *internode, weiri_internode_service *one);
 void weiri_internode_serve_begin(const weiri_internode *internode);
 void weiri_internode_serve_end(const weiri_internode *internode);
-int weiri_internode_serve(const weiri_internode *internode);
+void weiri_internode_serve(const weiri_internode *internode);
 
 /* For a thread that polls in a loop: between begin and end threads of
  * weiri_internode_progress_start leave the network to it; rest, called after polls in which nothing

@@ -1,7 +1,7 @@
 /*
- * Progress for one-sided calls between nodes: services, which every poll of the network runs, and a
- * thread that polls while the program makes no calls. As long as the program's own waits drive the
- * network, the thread sleeps; otherwise it waits for the network's descriptor.
+ * Progress for transfers that a rank does not wait for, such as one-sided calls and blocks between
+ * nodes: a thread that polls the network while the program makes no calls. As long as the program's
+ * own waits drive the network, the thread sleeps; otherwise it waits for the network's descriptor.
  */
 #define _GNU_SOURCE
 #include "comm/internode/internode.h"
@@ -62,7 +62,8 @@ void weiri_internode_drive_end(const weiri_internode *internode)
 void weiri_internode_drive_rest(const weiri_internode *internode)
 {
     struct pollfd file = {.fd = -1, .events = POLLIN};
-    if (!weiri_internode_serve(internode) && progress_arm(internode, &file.fd) && file.fd >= 0)
+    weiri_internode_serve(internode);
+    if (progress_arm(internode, &file.fd) && file.fd >= 0)
         poll(&file, 1, NAP_MS);
 }
 
@@ -75,7 +76,8 @@ static int progress_is_driven(const weiri_internode *internode)
 static int progress_drive(weiri_internode *internode, int *descriptor, int *busy)
 {
     weiri_internode_poll(internode);
-    if (!weiri_internode_serve(internode) && progress_arm(internode, descriptor)) {
+    weiri_internode_serve(internode);
+    if (progress_arm(internode, descriptor)) {
         *busy = 0;
         return *descriptor < 0 ? NAP_MS : SLEEP_MS;
     }
@@ -120,7 +122,7 @@ weir_status weiri_internode_progress_start(weiri_internode *internode,
             close(own->wake);
         free(own);
         return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
-                                "cannot start the thread of one-sided calls between nodes");
+                                "cannot start the thread that drives the network");
     }
     *made = own;
     return WEIR_OK;

@@ -56,15 +56,13 @@ void weiri_internode_service_remove(const weiri_internode *internode, weiri_inte
     weiri_internode_serve_end(internode);
 }
 
-int weiri_internode_serve(const weiri_internode *internode)
+void weiri_internode_serve(const weiri_internode *internode)
 {
     weiri_internode_services *services = internode->services;
-    int is_busy = 0;
     if (!services || !__atomic_load_n(&services->first, __ATOMIC_ACQUIRE) ||
         pthread_mutex_trylock(&services->lock) != 0)
-        return 0;
+        return;
     for (weiri_internode_service *one = services->first; one; one = one->next)
-        is_busy |= one->run(one->context);
+        one->run(one->context);
     weiri_internode_serve_end(internode);
-    return is_busy;
 }
