@@ -68,8 +68,8 @@ int bench_causes_open(bench_causes *causes, int nranks)
     const size_t count = (size_t)nranks * BENCH_SIGNS;
     *causes = (bench_causes){.nranks = nranks,
                              .usual = calloc(count, sizeof *causes->usual),
-                             .window.explained = calloc(count, sizeof(uint64_t)),
-                             .all.explained = calloc(count, sizeof(uint64_t))};
+                             .window.explained = calloc(count, sizeof(bench_cause)),
+                             .all.explained = calloc(count, sizeof(bench_cause))};
     return causes->usual && causes->window.explained && causes->all.explained ? 0 : -1;
 }
 
@@ -124,7 +124,9 @@ void bench_causes_explain(bench_causes *causes, const double *changes, double ex
         const int rank = causes_find_rank(causes, changes, sign, excess_us);
         if (rank < 0)
             continue;
-        causes->window.explained[rank * BENCH_SIGNS + sign]++;
+        bench_cause *cause = &causes->window.explained[rank * BENCH_SIGNS + sign];
+        cause->outliers++;
+        cause->lost_us += excess_us;
         return;
     }
     causes->window.unexplained++;
@@ -137,23 +139,26 @@ void bench_causes_end_window(bench_causes *causes)
     all->unexplained += window->unexplained;
     window->outliers = window->unexplained = 0;
     for (int i = 0; i < causes->nranks * BENCH_SIGNS; i++) {
-        all->explained[i] += window->explained[i];
-        window->explained[i] = 0;
+        all->explained[i].outliers += window->explained[i].outliers;
+        all->explained[i].lost_us += window->explained[i].lost_us;
+        window->explained[i] = (bench_cause){0, 0};
     }
 }
 
-/* Whether cause i was more frequent than cause k, or as frequent and is named earlier. */
-static int causes_precede(const uint64_t *explained, int i, int k)
+/* Whether cause i lost more time than cause k, or as much and is named earlier. By time rather than
+ * by number: a rank that is stopped once may lose more than thousands of short interruptions. */
+static int causes_precede(const bench_cause *explained, int i, int k)
 {
-    return explained[i] > explained[k] || (explained[i] == explained[k] && i < k);
+    return explained[i].lost_us > explained[k].lost_us ||
+           (explained[i].lost_us == explained[k].lost_us && i < k);
 }
 
-/* The most frequent cause after another one; -1: there is none. */
-static int causes_next(const bench_causes *causes, const uint64_t *explained, int after)
+/* The cause that lost most time after another one; -1: there is none. */
+static int causes_next(const bench_causes *causes, const bench_cause *explained, int after)
 {
     int found = -1;
     for (int i = 0; i < causes->nranks * BENCH_SIGNS; i++)
-        if (explained[i] && (after < 0 || causes_precede(explained, after, i)) &&
+        if (explained[i].outliers && (after < 0 || causes_precede(explained, after, i)) &&
             (found < 0 || causes_precede(explained, i, found)))
             found = i;
     return found;
@@ -172,7 +177,7 @@ void bench_causes_describe(const bench_causes *causes, const bench_cause_counts 
     int cause = -1;
     for (int named = 0; left && named < NAMED; named++, separator = "; ") {
         cause = causes_next(causes, counts->explained, cause);
-        const uint64_t count = counts->explained[cause];
+        const uint64_t count = counts->explained[cause].outliers;
         fprintf(out, "%s%llu while ", separator, (unsigned long long)count);
         fprintf(out, bench_sign_infos[cause % BENCH_SIGNS].during, cause / BENCH_SIGNS);
         left -= count;

@@ -32,10 +32,15 @@ void bench_drift_add(bench_drift *drift, double hours, double median_us);
  * fewer than three windows. */
 int bench_drift_slope(const bench_drift *drift, double *percent, double *low, double *high);
 
-/* What explains outliers: how many, for each rank and sign. */
+/* What explains outliers: how many and how much time they lost, for each rank and sign. */
+typedef struct bench_cause {
+    uint64_t outliers;
+    double lost_us;
+} bench_cause;
+
 typedef struct bench_cause_counts {
     uint64_t outliers, unexplained;
-    uint64_t *explained; /* nranks x BENCH_SIGNS; owned */
+    bench_cause *explained; /* nranks x BENCH_SIGNS; owned */
 } bench_cause_counts;
 
 typedef struct bench_causes {
@@ -54,8 +59,8 @@ void bench_causes_learn(bench_causes *causes, const double *changes);
 void bench_causes_explain(bench_causes *causes, const double *changes, double excess_us);
 /* Begins a new window. */
 void bench_causes_end_window(bench_causes *causes);
-/* "29 while rank 1's GPU was power-capped; 2 unexplained", with the three most frequent causes; ""
- * without outliers. */
+/* "29 while rank 1's GPU was power-capped; 2 unexplained", with the three causes that lost most
+ * time; "" without outliers. */
 void bench_causes_describe(const bench_causes *causes, const bench_cause_counts *counts, char *text,
                            size_t bytes);
 

@@ -94,6 +94,24 @@ TEST(outliers_are_explained_by_what_changed)
     bench_causes_close(&causes);
 }
 
+TEST(causes_are_named_by_the_time_they_lost)
+{
+    bench_causes causes;
+    char text[512];
+    double stopped[BOTH] = {0};
+    assert_int_equal(bench_causes_open(&causes, RANKS), 0);
+    stopped[BENCH_SIGN_STOPPED] = 1;
+    explain(&causes, 9, 0, BENCH_SIGN_NEIGHBOUR, 1000);
+    explain(&causes, 8, 1, BENCH_SIGN_NEIGHBOUR, 1000);
+    explain(&causes, 7, 1, BENCH_SIGN_STOLEN, 1000);
+    bench_causes_explain(&causes, stopped, 300000);
+    bench_causes_describe(&causes, &causes.window, text, sizeof text);
+    assert_string_equal(text, "1 while rank 0 was stopped (SIGSTOP); 9 while rank 0's core ran "
+                              "another task; 8 while rank 1's core ran another task; "
+                              "7 with other causes");
+    bench_causes_close(&causes);
+}
+
 static char root[64];
 
 /* Writes the counters of /proc and /sys, each larger by `more`. */
