@@ -1,6 +1,7 @@
 /* The candidates of a run: see candidates.h. */
 #include "bench/candidate/candidates.h"
 
+#include "bench/candidate/fused.h"
 #include "bench/options/algo_words.h"
 #include "bench/candidate/vendor.h"
 #include "bench/job/cores.h"
@@ -198,6 +199,32 @@ static weir_status add_peers_beside(bench_job *job, const bench_options *options
     return status;
 }
 
+/* --fuse: weir_allreduce_norm, then what was there, each followed by the norm alone. Collective;
+ * agreed. */
+static weir_status fuse_all(bench_job *job, const bench_options *options,
+                            bench_candidates *candidates)
+{
+    bench_candidate *fused = NULL;
+    weir_status status = bench_candidate_fused_open(job, options, NULL, &fused);
+    for (int i = 0; i < candidates->count && status == WEIR_OK; i++)
+        status =
+            bench_candidate_fused_open(job, options, candidates->list[i], &candidates->list[i]);
+    if (status == WEIR_OK && candidates->count == BENCH_CANDIDATES_MAX) {
+        bench_candidate *last = candidates->list[--candidates->count];
+        last->ops->close(last);
+    }
+    if (!fused || candidates->count == BENCH_CANDIDATES_MAX) {
+        if (fused)
+            fused->ops->close(fused);
+        return status;
+    }
+    memmove(candidates->list + 1, candidates->list,
+            (size_t)candidates->count * sizeof *candidates->list);
+    candidates->list[0] = fused;
+    candidates->count++;
+    return status;
+}
+
 weir_status bench_candidates_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
                                   bench_candidates *candidates)
@@ -219,6 +246,8 @@ weir_status bench_candidates_open(bench_job *job, const bench_options *options,
         if (status == WEIR_OK && options->peers[i].kind == BENCH_PEER_VENDOR)
             status = add_peers_beside(job, options, before, candidates);
     }
+    if (status == WEIR_OK && options->fuse)
+        status = fuse_all(job, options, candidates);
     return status;
 }
 

@@ -84,7 +84,7 @@ static weir_status try_special(bench_trial *trial, bench_candidate *candidate, b
     weirv_case *data = &trial->data;
     if (candidate->divides_last && data->op == WEIR_AVG)
         return WEIR_OK; /* the sum may overflow */
-    if (!data->exact || candidate->peer || candidate->is_users ||
+    if (!data->exact || trial->options->fuse || candidate->peer || candidate->is_users ||
         !weirv_is_reduction(data->collective) || trial->row->shape.bytes > SPECIAL_UP_TO_BYTES ||
         bench_result_failed(result))
         return WEIR_OK;
@@ -233,7 +233,7 @@ weir_status bench_checks_last(bench_trial *trial)
         weir_status status = WEIR_OK;
         if (!results[i].ran || bench_result_failed(&results[i]))
             continue;
-        if (!first || trial->in_place)
+        if (!first || trial->in_place || trial->options->fuse)
             status = results[i].peer ? WEIR_OK : run_once(trial, candidate);
         first = 0;
         if (status == WEIR_OK && !results[i].peer)

@@ -2,6 +2,7 @@
 #include "bench/check/samples.h"
 
 #include "base/contract.h"
+#include "bench/check/fused.h"
 #include "bench/job/exchange.h"
 #include "verify/hash.h"
 
@@ -157,6 +158,31 @@ static void compare_records(bench_samples *samples)
     samples->entries = 0;
 }
 
+/* --fuse: ends an iteration, and checks it at once. */
+static void close_fused(bench_samples *samples)
+{
+    const bench_trial *trial = samples->trial;
+    const int operations =
+        trial->options->batched ? trial->series->batch : trial->options->aggregate;
+    const int had_first = samples->found.has_first;
+    if (!samples->open)
+        return;
+    samples->status = bench_fused_close_iteration(trial, samples->candidate, samples->iterations,
+                                                  operations, &samples->found);
+    if (!had_first && samples->found.has_first)
+        samples->first_iteration = samples->iterations;
+    samples->open = 0;
+}
+
+static void next_fused(bench_samples *samples)
+{
+    close_fused(samples);
+    samples->iterations++;
+    if (samples->status == WEIR_OK)
+        samples->status = bench_fused_open_iteration(samples->candidate);
+    samples->open = samples->status == WEIR_OK;
+}
+
 /* Ends an iteration: records its output windows, and restores the input. */
 static void close_window(bench_samples *samples)
 {
@@ -177,6 +203,10 @@ void bench_samples_next(bench_samples *samples, int step)
     if (!samples->active || (!samples->trial->in_place && !lies_in_out(samples)) ||
         entry_bytes(samples) > BENCH_SAMPLES_BYTES)
         return;
+    if (samples->trial->options->fuse) {
+        next_fused(samples);
+        return;
+    }
     close_window(samples);
     samples->iterations++;
     samples->step = step;
@@ -190,6 +220,8 @@ void bench_samples_end(bench_samples *samples)
     const weirv_case *base = &samples->trial->data;
     weirv_case c = case_of(samples, samples->iterations, samples->step);
     size_t width = weir_dtype_bytes(c.dtype), at;
+    if (samples->trial->options->fuse)
+        close_fused(samples);
     if (!samples->open)
         return;
     close_window(samples);
@@ -230,8 +262,9 @@ weir_status bench_samples_collect(bench_samples *samples, bench_result *result)
     uint64_t first[2] = {samples->first_iteration, (uint64_t)samples->first_is_stale};
     if (!samples->active)
         return WEIR_OK;
-    weir_status status =
-        bench_job_agree(job, weirv_reduce_result(job->boot, &found), "checks of timed iterations");
+    weir_status status = bench_job_agree(
+        job, samples->status != WEIR_OK ? samples->status : weirv_reduce_result(job->boot, &found),
+        "checks of timed iterations");
     if (status != WEIR_OK || !found.has_first)
         return status;
     bench_exchange_broadcast(job, first, sizeof first, found.first.rank);

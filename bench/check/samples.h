@@ -20,6 +20,7 @@ typedef struct bench_samples {
     unsigned char *records;
     size_t entries;
     weirv_result found; /* this rank's */
+    weir_status status; /* --fuse: of copies */
     uint64_t first_iteration;
     int first_is_stale;
 } bench_samples;

@@ -221,6 +221,25 @@ static int check_with(const bench_options *options, char *problem)
     return 0;
 }
 
+/* --fuse has checks of its own, for one call of each candidate on two buffers. */
+static int check_fuse(bench_options *options, weir_collective collective, char *problem)
+{
+    if (!options->fuse)
+        return 0;
+    if (collective != WEIR_COLL_ALLREDUCE)
+        return bench_refuse(problem, "--fuse: it is for bench_allreduce");
+    if (options->hidden % 8)
+        return bench_refuse(problem, "--hidden %d: give a multiple of 8", options->hidden);
+    if (options->determinism || options->cold || options->plan || options->plan_dir ||
+        options->tune_path || options->tune_nccl_path || options->verify_nccl_path ||
+        options->nrivals || options->inject_timed || options->for_s > 0)
+        return bench_refuse(problem, "--fuse: leave --determinism, --cold, --plan, --tune, --with, "
+                                     "--for and faults @timed out");
+    if (options->verify != BENCH_VERIFY_OFF)
+        options->verify = BENCH_VERIFY_EXACT;
+    return 0;
+}
+
 /* No two output files may have the same name. */
 static int check_outputs(const bench_options *options, char *problem)
 {
@@ -299,7 +318,7 @@ weir_status bench_options_check(bench_options *options, weir_collective collecti
         check_build(options, problem) || check_peers(options, problem) ||
         check_nccl(options, collective, problem) || check_files(options, collective, problem) ||
         check_outputs(options, problem) || check_split(options, problem) ||
-        check_with(options, problem))
+        check_with(options, problem) || check_fuse(options, collective, problem))
         return WEIR_ERR_INVALID;
     return WEIR_OK;
 }

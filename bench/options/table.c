@@ -197,6 +197,13 @@ static const weiri_option rows[] = {
      .manifest = "invariant",
      .help = "reductions of weir have the same bits at every size, by every algorithm and in all "
              "memory, as with WEIR_INVARIANT=1"},
+    {0, "fuse", "off|norm|norm:fp8", &weiri_option_words, AT(fuse), .initial = "off", .flags = SAME,
+     .manifest = "fuse",
+     .help = "bench_allreduce: measure weir_allreduce_norm, which also adds a residual and "
+             "normalises rows (RMSNorm), and next to it the allreduce of weir and of each peer "
+             "followed by that norm; norm:fp8: with an output in fp8, a scale for each row"},
+    {0, "hidden", "N", &weiri_option_int, AT(hidden), .low = 8, .high = 16384, .initial = "8192",
+     .flags = SAME, .manifest = "hidden", .help = "elements of a row of --fuse, a multiple of 8"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .manifest = "buffers",

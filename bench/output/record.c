@@ -268,6 +268,22 @@ static void record_put_splits(bench_record *record, const bench_run *run, const 
                                                                                  : "device");
 }
 
+/* The columns of bench_moe, of which --fuse has some. */
+static void record_put_fused(bench_record *record, const bench_options *options,
+                             const bench_shape *shape)
+{
+    if (!options->fuse) {
+        bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES);
+        return;
+    }
+    bench_record_print(record, BENCH_COLUMN_TOKENS, "%zu", shape->count / (size_t)options->hidden);
+    bench_record_print(record, BENCH_COLUMN_HIDDEN, "%d", options->hidden);
+    bench_record_leave(record, BENCH_COLUMN_EXPERTS, BENCH_COLUMN_TOPK);
+    bench_record_put(record, BENCH_COLUMN_LAYOUT,
+                     options->fuse == BENCH_FUSE_NORM ? "norm" : "norm:fp8");
+    bench_record_leave(record, BENCH_COLUMN_DISPATCH_DTYPE, BENCH_COLUMN_EXPERT_BYTES);
+}
+
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_row *row,
                        int placement, const bench_result *result, int group)
 {
@@ -291,7 +307,7 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
     record_put_clocks(record, result->timed ? &result->clocks : &unread);
     record_put_splits(record, run, row, result);
     bench_record_put_ceiling(record, figures->ceiling_pct);
-    bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
+    record_put_fused(record, run->options, shape);
     bench_record_put_lateness(record, &result->late);
     bench_record_put_conditions(record, run, record_mode(run->options),
                                 result->peer ? result->settings : NULL, result->is_starved,
