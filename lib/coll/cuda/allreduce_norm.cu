@@ -199,13 +199,17 @@ const void *weiri_gpu_norm_kernel(weiri_norm_protocol protocol, weir_dtype dtype
 
 enum { NORM_SPLIT_MOST = 16 };
 
-/* A row that is split may need up to three more units for each of its blocks. */
+/* A row that is split may need up to three more units for each of its blocks. A single rank sends
+ * nothing; blocks that share a row exchange a few packets, and then there are few rows. */
 uint32_t weiri_gpu_norm_rows(weiri_norm_protocol protocol, size_t row_bytes, int nranks)
 {
+    enum { ROWS_ALONE = 1 << 20 };
     const size_t units = (row_bytes + WEIRI_GPU_UNIT_DATA - 1) / WEIRI_GPU_UNIT_DATA;
     const size_t room =
         WEIRI_GPU_PHASES * weiri_gpu_ll128_slot_units(nranks) - 3 * WEIRI_GPU_BLOCKS_MAX;
     const size_t packets = WEIRI_GPU_SLOT_BYTES / 16;
+    if (nranks == 1)
+        return ROWS_ALONE;
     return (uint32_t)(protocol == WEIRI_NORM_LINES ? room / units : packets / (row_bytes / 8));
 }
 
@@ -225,7 +229,8 @@ weiri_gpu_shape weiri_gpu_norm_shape(weiri_norm_launch *launch, int processors, 
     const uint32_t each = (lines + split - 1) / split;
     const uint32_t warps = each < WARPS_MOST ? each : (uint32_t)WARPS_MOST;
     launch->split = split;
-    launch->senders = launch->rows > most && launch->in != launch->out ? most / 4 : 0;
+    launch->senders =
+        launch->view.nranks > 1 && launch->rows > most && launch->in != launch->out ? most / 4 : 0;
     const uint32_t teams = (most - launch->senders) / split;
     const uint32_t blocks = (teams < launch->rows ? teams : launch->rows) * split;
     return {(int)(launch->senders + blocks), (int)(32 * warps)};

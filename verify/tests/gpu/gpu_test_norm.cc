@@ -1,6 +1,6 @@
 /*
  * Proves the kernels of weir_allreduce_norm in the emulator, against the host's arithmetic
- * (compute/norm.c): the same bits for all types, kinds and outputs, 2 to 8 ranks, rows shared by
+ * (compute/norm.c): the same bits for all types, kinds and outputs, 1 to 8 ranks, rows shared by
  * several blocks, rows that are no multiple of a line, in place, any grid, and launches in
  * immediate succession; the bits of a row alone and among others. The comparison finds a result of
  * which one bit is wrong.
@@ -225,7 +225,7 @@ static call any_call(machine &m)
 static void all_variants()
 {
     std::string why;
-    for (int nranks = 2; nranks <= 8 && why.empty(); nranks += nranks == 2   ? 1
+    for (int nranks = 1; nranks <= 8 && why.empty(); nranks += nranks <= 2   ? 1
                                                                : nranks == 3 ? 1
                                                                              : 4)
         for (uint64_t seed = 1; seed <= 3 && why.empty(); seed++) {
