@@ -161,22 +161,21 @@ static void compare_records(bench_samples *samples)
 /* --fuse: ends an iteration, and checks it at once. */
 static void close_fused(bench_samples *samples)
 {
-    const bench_trial *trial = samples->trial;
-    const int operations =
-        trial->options->batched ? trial->series->batch : trial->options->aggregate;
     const int had_first = samples->found.has_first;
     if (!samples->open)
         return;
-    samples->status = bench_fused_close_iteration(trial, samples->candidate, samples->iterations,
-                                                  operations, &samples->found);
+    samples->status =
+        bench_fused_close_iteration(samples->trial, samples->candidate, samples->iterations,
+                                    samples->operations, &samples->found);
     if (!had_first && samples->found.has_first)
         samples->first_iteration = samples->iterations;
     samples->open = 0;
 }
 
-static void next_fused(bench_samples *samples)
+static void next_fused(bench_samples *samples, int operations)
 {
     close_fused(samples);
+    samples->operations = operations;
     samples->iterations++;
     if (samples->status == WEIR_OK)
         samples->status = bench_fused_open_iteration(samples->candidate);
@@ -198,13 +197,13 @@ static void close_window(bench_samples *samples)
     samples->open = 0;
 }
 
-void bench_samples_next(bench_samples *samples, int step)
+void bench_samples_next(bench_samples *samples, int step, int operations)
 {
     if (!samples->active || (!samples->trial->in_place && !lies_in_out(samples)) ||
         entry_bytes(samples) > BENCH_SAMPLES_BYTES)
         return;
     if (samples->trial->options->fuse) {
-        next_fused(samples);
+        next_fused(samples, operations);
         return;
     }
     close_window(samples);

@@ -17,6 +17,7 @@ typedef struct bench_samples {
     int active, open;    /* open: the windows of an iteration are not recorded yet */
     uint64_t iterations; /* iterations so far */
     int step;            /* of the open iteration */
+    int operations;      /* --fuse: that the open iteration performs */
     unsigned char *records;
     size_t entries;
     weirv_result found; /* this rank's */
@@ -32,8 +33,8 @@ void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candid
                         unsigned char *records);
 /* Called before each timed iteration, and after the last one of a block, which restores the
  * block's data in input and output. step: the step of alltoallv in the iteration's last
- * operation. Local. */
-void bench_samples_next(bench_samples *samples, int step);
+ * operation. operations: how many the iteration performs. Local. */
+void bench_samples_next(bench_samples *samples, int step, int operations);
 void bench_samples_end(bench_samples *samples);
 /* 1 while the second iteration of all is under way; the call with its data, and the first recorded
  * element of out. Local. */

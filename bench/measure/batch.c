@@ -31,16 +31,33 @@ weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candi
                : WEIR_OK;
 }
 
+/* Whether the lead-in is a replay of the whole batch. */
+static int replays_lead_in(const bench_batch *batch)
+{
+    return batch->recording && !batch->trial->series->batch_is_long;
+}
+
+static int leading_operations(const bench_batch *batch)
+{
+    enum { LEADING_OPERATIONS = 3 };
+    if (replays_lead_in(batch))
+        return batch->operations;
+    return batch->trial->series->batch_is_long ? 1 : LEADING_OPERATIONS;
+}
+
+int bench_batch_operations(const bench_batch *batch)
+{
+    return leading_operations(batch) + batch->operations;
+}
+
 /* Operations before the start event, on the buffers of the last operation; the same number on every
  * rank. A long batch keeps the stream busy with one operation. */
 static weir_status lead_in(bench_batch *batch)
 {
-    enum { LEADING_OPERATIONS = 3 };
     weir_status status = WEIR_OK;
-    int operations = batch->trial->series->batch_is_long ? 1 : LEADING_OPERATIONS;
-    if (batch->recording && !batch->trial->series->batch_is_long)
+    if (replays_lead_in(batch))
         return bench_gpu_replay(batch->trial->job->gpu, batch->recording);
-    for (int i = 0; i < operations && status == WEIR_OK; i++)
+    for (int i = leading_operations(batch); i > 0 && status == WEIR_OK; i--)
         status = batch->candidate->ops->run(batch->candidate);
     return status;
 }

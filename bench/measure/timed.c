@@ -31,6 +31,13 @@ static void go_to_step(const bench_timed *timed)
         trial, bench_splits_after(trial->splits, first, before * (uint64_t)operations_of(trial)));
 }
 
+/* The operations that an iteration performs, timed or not. */
+static int performed_by(const bench_timed *timed)
+{
+    return timed->trial->options->batched ? bench_batch_operations(&timed->batches)
+                                          : operations_of(timed->trial);
+}
+
 /* The step of the next iteration's last operation. */
 static int last_step(const bench_timed *timed)
 {
@@ -157,7 +164,7 @@ static void next_iteration(void *context)
     if (!timed->batches.recording) /* a captured graph contains its steps */
         go_to_step(timed);
     timed->iterations++;
-    bench_samples_next(&timed->samples, last_step(timed));
+    bench_samples_next(&timed->samples, last_step(timed), performed_by(timed));
 }
 
 static void timed_end_block(void *context)

@@ -31,6 +31,8 @@ typedef struct bench_batch {
 /* Prepares batches of a prepared candidate; with graph, captures one. Collective. */
 weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *candidate,
                              int operations, int graph);
+/* The operations that a run of the batch performs, those before the first event included. Pure. */
+int bench_batch_operations(const bench_batch *batch);
 /* Runs one batch and waits for it. *us: microseconds per operation. Collective. */
 weir_status bench_batch_run(bench_batch *batch, double *us);
 void bench_batch_close(bench_batch *batch);

@@ -30,6 +30,12 @@ correct_with "-n 5 -G 1" "-n 5 --cold" "-n 5 -u 3" "-n 5 --buffers plain" "-n 5 
     "--until 50%" "-n 5 --algo all"
 ! long_part "more options on a simulated GPU" ||
     correct_with "--cold -G 2" "-R 2" "-z 1" "-m 3" "-w 2" "-d bfloat16 -o max" "-c 0" "--determinism"
+# The residual of --fuse tells how many operations a batch performs, untimed ones included.
+for batch in "-n 5" "-G 4" "-n 5 --mode latency" "-n 4 -b 4M"; do
+    # shellcheck disable=SC2086 # several arguments
+    run_ranks 2 "$bin/bench_allreduce_standin" -b 8K -e 4M -f 512 --fuse norm --hidden 512 -d bfloat16 $batch
+    ends "the data of --fuse are right in every batch with $batch" 0
+done
 for fault in flip-bit replay; do
     run_ranks 2 "$bin/bench_allreduce_standin" -b 4K -e 4K -n 4 --inject $fault@timed
     ends "fault $fault in a timed batch is found" 1
