@@ -75,6 +75,23 @@ static weir_status adopt(const weiri_topo *topo, hwloc_const_bitmap_t cpus, weir
     return WEIR_OK;
 }
 
+int weiri_topo_want(const weiri_topo *topo, const char *cpus, weiri_place *place)
+{
+    hwloc_bitmap_t wanted = hwloc_bitmap_alloc(), mine = hwloc_bitmap_alloc();
+    const int can = wanted && mine && hwloc_bitmap_list_sscanf(wanted, cpus) == 0 &&
+                    !hwloc_bitmap_iszero(wanted) &&
+                    hwloc_get_cpubind(topo->hwloc, mine, HWLOC_CPUBIND_PROCESS) == 0 &&
+                    hwloc_bitmap_isincluded(wanted, mine) && replace_cpus(wanted, place) == WEIR_OK;
+    if (can) {
+        place->ncores = count_cores(topo, wanted);
+        place->numa = numa_of_cpus(topo, wanted);
+        place->sharers = 0;
+    }
+    hwloc_bitmap_free(wanted);
+    hwloc_bitmap_free(mine);
+    return can;
+}
+
 static weir_status bind_process(const weiri_topo *topo, hwloc_bitmap_t cpus, weiri_place *place)
 {
     if (hwloc_bitmap_list_sscanf(cpus, place->cpus) != 0 || hwloc_bitmap_iszero(cpus))

@@ -123,6 +123,9 @@ weir_status weiri_topo_place(const weiri_topo *topo, int local_rank, int local_n
 weir_status weiri_topo_places(const weiri_topo *topo, int local_nranks, weiri_place **places);
 void weiri_place_free(weiri_place *place);
 void weiri_places_free(weiri_place *places, int local_nranks);
+/* Changes the place to these cpus, "0-3,8". Returns 0, and changes nothing, if the list is none or
+ * the process may not run on all of them. */
+int weiri_topo_want(const weiri_topo *topo, const char *cpus, weiri_place *place);
 /* Binds the process to place->cpus, unless the launcher has bound it: then sets place to the
  * launcher's choice. The launcher counts as having bound the process if the kernel does not let it
  * run on every hardware thread of the machine, except if is_common is 1: all of several ranks of

@@ -328,7 +328,7 @@ static void find_local_ranks(bench_job *job)
     free(all);
 }
 
-static void describe_place(bench_job *job, const weiri_place *place)
+static void describe_place(bench_job *job, const weiri_place *place, int is_wanted)
 {
     char shared[32] = "", cpus[80];
     weiri_text_shorten_list(place->cpus, cpus, sizeof cpus);
@@ -336,8 +336,9 @@ static void describe_place(bench_job *job, const weiri_place *place)
         snprintf(shared, sizeof shared, ", %d ranks share", place->sharers);
     snprintf(job->place, sizeof job->place, "cpus %s%s (%s)", cpus, shared,
              place->bound_by_launcher ? "bound by the launcher"
-             : place->bound           ? "bound by weir"
-                                      : "not bound");
+             : !place->bound          ? "not bound"
+             : is_wanted              ? "as recorded"
+                                      : "bound by weir");
 }
 
 /* 1 if the rank's own thread does all the work. With GPUs the driver has threads, which would be
@@ -365,14 +366,16 @@ static void place_process(bench_job *job, weir_backend backend)
     weiri_topo_summary(topo, job->machine, sizeof job->machine);
     weiri_topo_digest(topo, job->digest);
     if (weiri_topo_place(topo, job->cpu_rank, job->cpu_nranks, &place) == WEIR_OK) {
+        const int is_wanted = job->wanted_cpus && weiri_topo_want(topo, job->wanted_cpus, &place);
         if (weiri_topo_bind(topo, job->has_common_cpus, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not bound: %s", weir_last_error());
         job->process_cores = (double)place.ncores / (place.sharers > 1 ? place.sharers : 1);
         job->all_cores.known =
             sched_getaffinity(0, sizeof job->all_cores.set, (cpu_set_t *)job->all_cores.set) == 0;
-        if (works_alone(job, topo, backend) && weiri_topo_settle(topo, &place) != WEIR_OK)
+        if (!is_wanted && works_alone(job, topo, backend) &&
+            weiri_topo_settle(topo, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not on one core: %s", weir_last_error());
-        describe_place(job, &place);
+        describe_place(job, &place, is_wanted);
         job->binding = place.bound_by_launcher ? "launcher" : place.bound ? "weir" : "none";
         job->cores = (double)place.ncores / (place.sharers > 1 ? place.sharers : 1);
         weiri_place_free(&place);

@@ -57,12 +57,14 @@ typedef struct bench_job {
                           rank 0 once the run is described, of the rank that has the fewest */
     double process_cores;  /* the same of this rank's process; its own thread may have fewer */
     bench_cores all_cores; /* of the process */
-    int starves_peers;   /* 1: threads of peers have no core of their own, see bench_cores_check */
-    int has_threads;     /* 1: set by the workload before ranks are bound: a rank's threads work at
-                            the same time, on all cores that the rank has */
-    const char *binding; /* who bound this rank: "launcher", "weir", "none"; on rank 0 then, who
-                            bound all ranks, or "mixed" */
-    char digest[17];     /* of the node's topology */
+    int starves_peers; /* 1: threads of peers have no core of their own, see bench_cores_check */
+    int has_threads;   /* 1: set by the workload before ranks are bound: a rank's threads work at
+                          the same time, on all cores that the rank has */
+    const char *wanted_cpus; /* set by the workload before ranks are bound, "0-3,8": cpus for this
+                                rank if it may run on them; NULL: weir chooses */
+    const char *binding;     /* who bound this rank: "launcher", "weir", "none"; on rank 0 then, who
+                                bound all ranks, or "mixed" */
+    char digest[17];         /* of the node's topology */
     char peer_settings[512]; /* what peers in files report of themselves, with their names */
     bench_note note;         /* see bench_job_note */
     int timeout_ms;          /* deadline of every wait */

@@ -82,9 +82,20 @@ static void replay_inform(const bench_run *run)
                                                                : WEIR_ERR_SYSTEM));
 }
 
+/* The cpus of the recorded rank, if it ran on this node; else NULL. */
+static const char *recorded_cpus(const bench_job *job)
+{
+    const char *place = trace->ranks[job->rank].place;
+    const size_t length = strlen(job->host);
+    return !options.nranks && place && !strncmp(place, job->host, length) && place[length] == ' '
+               ? place + length + 1
+               : NULL;
+}
+
 static void replay_check(bench_run *run, char *problem)
 {
     run->job->has_threads = schedule && schedule->nlanes > 1;
+    run->job->wanted_cpus = recorded_cpus(run->job);
     if (run->job->nranks != trace->nranks)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "the recording has %d ranks, and this job %d: start %d, or give --ranks %d", //

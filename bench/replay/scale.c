@@ -50,7 +50,8 @@ weir_status replay_scale(replay_trace *trace, int nranks)
     for (int rank = 1; rank < REPLAY_RANKS_MAX && status == WEIR_OK; rank++) {
         replay_rank *r = &trace->ranks[rank];
         free(r->calls);
-        *r = (replay_rank){NULL, 0, 0};
+        free(r->place);
+        *r = (replay_rank){NULL, 0, 0, NULL};
         if (rank >= nranks)
             continue;
         r->calls = malloc(first->count * sizeof *r->calls);

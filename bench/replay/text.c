@@ -2,6 +2,7 @@
  * weir's text of a recorded job: a line for each communicator and each call. docs/user/replay.md
  * has the grammar.
  */
+#define _GNU_SOURCE /* asprintf */
 #include "bench/replay/read.h"
 
 #include "programs/numbers.h"
@@ -48,7 +49,8 @@ static int text_recognises(const char *head, size_t bytes)
         line += strcspn(line, "\n");
         line += *line == '\n';
     }
-    return !strncmp(line, "comm ", 5) || !strncmp(line, "begin ", 6) || is_call(line);
+    return !strncmp(line, "comm ", 5) || !strncmp(line, "begin ", 6) ||
+           !strncmp(line, "place ", 6) || is_call(line);
 }
 
 /* Reads "0-3,8" into the communicator's ranks. Returns how many; -1: not such a list. */
@@ -250,6 +252,13 @@ static weir_status call_check_file(text_line *line, int rank)
                rank, first);
 }
 
+static weir_status rank_read(text_line *line, const char *word, long long *rank)
+{
+    if (*word == 'r' && weiri_whole_read(word + 1, 0, REPLAY_RANKS_MAX - 1, rank) == 0)
+        return WEIR_OK;
+    return BAD(line, "rank %s: expected r and a number from 0 to %d", word, REPLAY_RANKS_MAX - 1);
+}
+
 static weir_status call_read(text_line *line)
 {
     replay_call call = REPLAY_CALL_INIT;
@@ -262,10 +271,9 @@ static weir_status call_read(text_line *line)
     else if (weiri_decimal_read(line->words[0], &start) != 0)
         return BAD(line, "time %s: expected seconds or -", line->words[0]);
     call.start_s = line->begin_s + start;
-    if (line->words[1][0] != 'r' ||
-        weiri_whole_read(line->words[1] + 1, 0, REPLAY_RANKS_MAX - 1, &rank) != 0)
-        return BAD(line, "rank %s: expected r and a number from 0 to %d", line->words[1],
-                   REPLAY_RANKS_MAX - 1);
+    weir_status status = rank_read(line, line->words[1], &rank);
+    if (status != WEIR_OK)
+        return status;
     const int comm = comm_find(line->reader->trace, line->words[2]);
     if (comm < 0)
         return BAD(line, "communicator %s: no line \"comm %s RANKS\" before", line->words[2],
@@ -279,13 +287,28 @@ static weir_status call_read(text_line *line)
     call.comm = (uint32_t)comm;
     call.kind = (uint8_t)kind;
     int at = 4;
-    weir_status status = call_check_file(line, (int)rank);
+    status = call_check_file(line, (int)rank);
     if (status == WEIR_OK)
         status = call_data(line, &at, &call);
     if (status == WEIR_OK)
         status = call_words(line, at, &call);
     return status == WEIR_OK ? replay_add_call(line->reader, line->number, (int)rank, &call)
                              : status;
+}
+
+/* "place r3 node7 0-3,8": where a rank ran. */
+static weir_status place_read(text_line *line)
+{
+    long long rank = 0;
+    if (line->count != 4)
+        return BAD(line, "expected: place rRANK NODE CPUS");
+    weir_status status = rank_read(line, line->words[1], &rank);
+    if (status != WEIR_OK)
+        return status;
+    char **place = &line->reader->trace->ranks[rank].place;
+    free(*place);
+    return asprintf(place, "%s %s", line->words[2], line->words[3]) < 0 ? replay_no_memory()
+                                                                        : WEIR_OK;
 }
 
 static weir_status line_read(text_line *line, char *text)
@@ -306,6 +329,8 @@ static weir_status line_read(text_line *line, char *text)
         return WEIR_OK;
     if (!strcmp(line->words[0], "comm"))
         return comm_read(line);
+    if (!strcmp(line->words[0], "place"))
+        return place_read(line);
     if (strcmp(line->words[0], "begin"))
         return call_read(line);
     if (line->count != 2 || weiri_decimal_read(line->words[1], &line->begin_s) != 0)
@@ -398,6 +423,9 @@ int replay_text_write(const replay_trace *trace, FILE *to)
             fprintf(to, "%s%d", member ? "," : "", trace->comms[i].ranks[member]);
         fputc('\n', to);
     }
+    for (int rank = 0; rank < trace->nranks; rank++)
+        if (trace->ranks[rank].place)
+            fprintf(to, "place r%d %s\n", rank, trace->ranks[rank].place);
     for (int rank = 0; rank < trace->nranks; rank++)
         for (size_t i = 0; i < trace->ranks[rank].count; i++)
             write_call(trace, rank, &trace->ranks[rank].calls[i], to);

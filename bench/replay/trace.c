@@ -153,8 +153,10 @@ void replay_trace_free(replay_trace *trace)
         return;
     for (int i = 0; i < trace->ncomms; i++)
         free(trace->comms[i].ranks);
-    for (int i = 0; trace->ranks && i < REPLAY_RANKS_MAX; i++)
+    for (int i = 0; trace->ranks && i < REPLAY_RANKS_MAX; i++) {
         free(trace->ranks[i].calls);
+        free(trace->ranks[i].place);
+    }
     for (int i = 0; i < trace->nfiles; i++)
         free(trace->files[i]);
     free(trace->comms);

@@ -76,6 +76,8 @@ typedef struct replay_comm {
 typedef struct replay_rank {
     replay_call *calls;
     size_t count, room;
+    char *
+        place; /* the node and the cpus on which the rank could run, "node7 0-3,8"; NULL: unknown */
 } replay_rank;
 
 /* What a file has and the trace lacks: one entry for all notes of the same text. */

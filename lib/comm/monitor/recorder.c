@@ -23,6 +23,7 @@
 enum {
     TAIL_BYTES = 1 << 18, /* of the newest lines; more than the longest line */
     LINE_BYTES = 256,     /* enough for a line without splits */
+    PLACE_BYTES = 1024,   /* of a list of cpus */
     NUMBER_BYTES = 21,    /* of a split with its comma */
     NAME_BYTES = 48,
     CALL_BYTES = 96,
@@ -179,16 +180,41 @@ static void file_path(int rank, char *path, size_t bytes)
         snprintf(path, bytes, "%s.%d", text, rank);
 }
 
+/* Finds the cpus on which this thread may run, as the kernel lists them: "0-3,8". */
+static int read_cpus(char cpus[PLACE_BYTES])
+{
+    char line[PLACE_BYTES];
+    int found = 0;
+    FILE *status = fopen("/proc/thread-self/status", "re");
+    while (status && !found && fgets(line, sizeof line, status))
+        found = sscanf(line, "Cpus_allowed_list: %1023s", cpus) == 1;
+    if (status)
+        fclose(status);
+    return found;
+}
+
+/* The beginning of a file: its version, its time, and where the rank runs. */
+static int put_head(char *to, size_t bytes, int rank)
+{
+    char host[65] = "", cpus[PLACE_BYTES];
+    const int length = snprintf(to, bytes, "# weir recording 1\nbegin %lld.%09ld\n",
+                                (long long)file.begin.tv_sec, file.begin.tv_nsec);
+    if (gethostname(host, sizeof host - 1) != 0 || !read_cpus(cpus))
+        return length;
+    host[strcspn(host, ".")] = '\0';
+    return length +
+           snprintf(to + length, bytes - (size_t)length, "place r%d %s %s\n", rank, host, cpus);
+}
+
 static void file_begin(int rank)
 {
-    char path[PATH_MAX], what[PATH_MAX + 64], line[LINE_BYTES];
+    char path[PATH_MAX], what[PATH_MAX + 64], line[LINE_BYTES + PLACE_BYTES];
     file_path(rank, path, sizeof path);
     snprintf(file.tail_path, sizeof file.tail_path, "%s.tail", path);
     file.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0664);
     clock_gettime(CLOCK_REALTIME, &file.begin);
     file.begin_ns = weir_clock_ns();
-    const int bytes = snprintf(line, sizeof line, "# weir recording 1\nbegin %lld.%09ld\n",
-                               (long long)file.begin.tv_sec, file.begin.tv_nsec);
+    const int bytes = put_head(line, sizeof line, rank);
     if (file.fd < 0 || flock(file.fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(file.fd, 0) != 0 ||
         write(file.fd, line, (size_t)bytes) != bytes) {
         const int error = errno;

@@ -168,6 +168,16 @@ check "with a file for each rank" eval '[ "$(ls "$scratch/recorded" | tr "\n" " 
 check "whose calls are those of the job, three times" eval '[ "$(grep -c " allgather half 4096 inplace" "$scratch/recorded/2")" -eq 3 ] &&
     [ "$(grep -c " reduce double max 1000 root=3 inplace" "$scratch/recorded/3")" -eq 3 ]'
 check "and which runs again" ends_with 0 ./bench_replay "$scratch/recorded" -n 1
+# The last cpu of those that this process may use: weir would give rank 0 of one rank all cores.
+cpu=$(taskset -cp $$ | sed 's/.*[^0-9]//')
+printf '%s\n' "comm w 0" "- r0 w allreduce f32 sum 100" >"$scratch/one.txt"
+mkdir "$scratch/placed"
+check "a rank runs on the cpus that it was recorded on" eval 'WEIR_RECORD="$scratch/placed/%r" ends_with 0 taskset -c "$cpu" ./bench_replay "$scratch/one.txt" -n 1 -c 0 &&
+    grep -qE "^place r0 [^ ]+ $cpu\$" "$scratch/placed/0" && ends_with 0 ./bench_replay "$scratch/placed" -n 1 && grep -qF "; cpus $cpu (as recorded);" "$out"'
+check "but not on another node" eval 'sed -i "s/^place r0 [^ ]*/place r0 elsewhere/" "$scratch/placed/0" && ends_with 0 ./bench_replay "$scratch/placed" -n 1 &&
+    ! grep -qF "as recorded" "$out"'
+check "nor on cpus that it may not use" eval 'sed -i "s/^place r0 .*/place r0 $(hostname | cut -d. -f1) 1000/" "$scratch/placed/0" && ends_with 0 ./bench_replay "$scratch/placed" -n 1 &&
+    ! grep -qF "as recorded" "$out"'
 check "a second library in the process leaves the file to the first one" eval 'ends_with 0 env WEIR_RECORD="$scratch/recorded/%r" \
     ./bench_replay "$job" -n 1 --peer "$PWD/build/libweir_nccl.so" && grep -q "to which another rank or library is writing" "$err"'
 check "WEIR_RECORD in a folder that does not exist is a warning" eval 'ends_with 0 env WEIR_RECORD="$scratch/none/%r" ./bench_replay "$job" -n 1 &&

@@ -37,6 +37,7 @@ static char *written(const replay_trace *trace)
 static const char whole_job[] = "# weir recording 1\n"
                                 "comm world 0-3\n"
                                 "comm tp 2,0\n"
+                                "place r2 node7 0-3,8\n"
                                 "begin 100\n"
                                 "0.5 r0 world allreduce bf16 sum 4194304 inplace\n"
                                 "0.5 r1 world allreduce bf16 sum 4194304 inplace took=0.25\n"
@@ -62,7 +63,9 @@ TEST(text_has_communicators_calls_and_times)
     assert_int_equal(first->dtype, WEIR_BFLOAT16);
     assert_int_equal(first->count, 4194304);
     assert_int_equal(first->in_place, 1);
-    assert_int_equal(first->line, 5);
+    assert_int_equal(first->line, 6);
+    assert_null(trace->ranks[1].place);
+    assert_string_equal(trace->ranks[2].place, "node7 0-3,8");
     assert_true(first->start_s == 0 && isnan(first->duration_s));
     assert_true(trace->ranks[1].calls[0].duration_s == 0.25F);
     assert_true(isnan(trace->ranks[3].calls[0].start_s));
@@ -81,6 +84,7 @@ TEST(text_that_is_written_reads_as_the_same_calls)
     assert_int_equal(replay_read_data("again", text, strlen(text), &again), WEIR_OK);
     char *text_again = written(again);
     assert_string_equal(text, text_again);
+    assert_non_null(strstr(text, "\nplace r2 node7 0-3,8\n"));
     assert_non_null(strstr(text, "0.000000000 r1 world allreduce bfloat16 sum 4194304 inplace "
                                  "took=0.250000000\n"));
     free(text);
@@ -103,6 +107,8 @@ TEST(impossible_calls_are_refused_with_file_and_line)
     EXPECT_REFUSED("comm w 0\n- r1 w barrier\n", "job.txt:2:", "not in communicator w");
     EXPECT_REFUSED("comm w 0\n- r9999 w barrier\n", "job.txt:2:", "rank r9999");
     EXPECT_REFUSED("comm w 0\n- r0 w alltoallv f32 sent=1,2\n", "job.txt:2:", "1 numbers");
+    EXPECT_REFUSED("comm w 0\nplace r0 0-3\n", "job.txt:2:", "expected: place rRANK NODE CPUS");
+    EXPECT_REFUSED("comm w 0\nplace 0 node7 0-3\n", "job.txt:2:", "rank 0: expected r");
     EXPECT_REFUSED("comm w 0-\n", "job.txt:1:", "expected: comm NAME RANKS");
     EXPECT_REFUSED("comm w 0-1\ncomm w 0-2\n", "job.txt:2:", "3 ranks here and 2 before");
     EXPECT_REFUSED("comm w 0,1\ncomm w 1,0\n", "job.txt:2:", "is rank 1 of the job here");
