@@ -88,6 +88,6 @@ typedef struct weiri_proxy_idle_state {
 /* Called after each round: returns at once, or sleeps for a while or until work arrives. */
 void weiri_proxy_idle(weir_proxy *proxy, weiri_proxy_idle_state *state, int moved);
 /* Binds the calling thread to the processors that the proxy should run on. */
-void weiri_proxy_bind(const weir_proxy *proxy);
+void weiri_proxy_bind(const weir_comm *comm, int cpu);
 
 #endif

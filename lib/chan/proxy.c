@@ -65,7 +65,7 @@ static void *proxy_thread(void *opaque)
     weir_proxy *proxy = opaque;
     weiri_proxy_idle_state idle = {0};
     weiri_log_set_rank(proxy->comm->rank);
-    weiri_proxy_bind(proxy);
+    weiri_proxy_bind(proxy->comm, proxy->config.cpu);
     weir_status status = weiri_copy_engine_enter(proxy->comm);
     if (status != WEIR_OK)
         weiri_proxy_fail(proxy, status);

@@ -76,20 +76,20 @@ static int proxy_preferred_cpus(const weir_comm *comm, cpu_set_t *cpus)
 
 /* If the caller is bound to a single core, the proxy is also allowed other cores, so that the two
  * need not share it. */
-void weiri_proxy_bind(const weir_proxy *proxy)
+void weiri_proxy_bind(const weir_comm *comm, int cpu)
 {
     cpu_set_t mine, near, both;
-    if (proxy->config.cpu >= 0) {
+    if (cpu >= 0) {
         CPU_ZERO(&mine);
-        CPU_SET((size_t)proxy->config.cpu, &mine);
+        CPU_SET((size_t)cpu, &mine);
         if (sched_setaffinity(0, sizeof mine, &mine) < 0)
-            weiri_log(WEIRI_LOG_WARN, "the proxy cannot run on processor %d: %s", proxy->config.cpu,
+            weiri_log(WEIRI_LOG_WARN, "the proxy cannot run on processor %d: %s", cpu,
                       strerror(errno));
         return;
     }
     if (sched_getaffinity(0, sizeof mine, &mine) < 0)
         return;
-    int known = proxy_preferred_cpus(proxy->comm, &near);
+    int known = proxy_preferred_cpus(comm, &near);
     CPU_AND(&both, &mine, &near);
     if (known && CPU_COUNT(&both) > 1) {
         mine = both;

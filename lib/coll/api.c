@@ -419,7 +419,8 @@ static weir_status task_start(weiri_coll *coll, weiri_task *task)
     if (WEIRI_UNLIKELY(status != WEIR_OK))
         return status;
     if (coll->comm->checks) {
-        weiri_called_enter(coll->comm, call, task->elements);
+        weiri_called_enter(coll->comm, call,
+                           coll->comm->whole_count ? coll->comm->whole_count : task->elements);
         status = task_receives_no_chain(coll->comm, call) ? task_compare(coll->comm) : WEIR_OK;
     }
     if (WEIRI_UNLIKELY(status != WEIR_OK))
@@ -513,6 +514,8 @@ int weiri_coll_waits(weir_comm *comm, const weir_call *call)
 {
     weiri_coll *coll = NULL;
     weiri_task task;
+    if (comm->gpu_comm && !comm->nlanes)
+        return 1;
     if (!call->count || call->algo || call->algo_name || weir_comm_nranks(comm) == 1 ||
         weiri_contract_of((int)call->collective)->is_uneven ||
         weiri_coll_get(comm, &coll) != WEIR_OK || !coll->planned)

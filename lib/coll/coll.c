@@ -115,6 +115,8 @@ static void coll_destroy(void *opaque)
 {
     weiri_coll *coll = opaque;
     weiri_planned_close(coll);
+    if (coll->stager)
+        coll->stager_close(coll->stager);
     weiri_gpu_staging_destroy(coll);
     free(coll->scratch);
     free(coll->areas);
@@ -237,7 +239,7 @@ weir_status weiri_coll_mismatch(const weiri_coll *coll, const weiri_task *task, 
                "pairwise",
                weiri_comm_parent_rank(coll->comm, coll->rank), phase,
                weiri_comm_parent_rank(coll->comm, peer), (unsigned long long)sent_bytes,
-               task->pairs[peer].recv_bytes);
+               weiri_block_bytes(task, peer, coll->nranks, 1));
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }
 

@@ -118,6 +118,7 @@ typedef struct weiri_area {
     char *payload[2];          /* n, message_bytes apart */
 } weiri_area;
 
+typedef struct weiri_stager weiri_stager;
 typedef struct weiri_gpu_staging weiri_gpu_staging;
 
 enum { WEIRI_SPLIT_BITS = 47 }; /* of a message's length, which has 48 bits in a header */
@@ -182,6 +183,8 @@ struct weiri_coll {
     char **outputs;                 /* nranks: where a result is stored */
     weiri_progress *progress;       /* nranks; of a call whose messages are sent between pairs */
     weiri_gpu_staging *gpu_staging; /* GPUs of several nodes: staging buffers, or NULL */
+    weiri_stager *stager;           /* GPUs of several nodes: the lanes, or NULL */
+    void (*stager_close)(weiri_stager *stager);
     char *scratch; /* across nodes: intermediate data (coll/internode/transfer.h), or NULL */
     size_t scratch_bytes;
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
@@ -221,8 +224,9 @@ typedef struct weiri_algo_object {
  * Blocks. */
 weir_status weiri_run_on_host(weir_comm *comm, const weir_call *call);
 
-/* Whether a call of weir_run would wait for the other ranks on the host although it only enqueues
- * work otherwise, because a plan of the tuning table first serves such a call. Local. */
+/* Whether a call of weir_run on GPU buffers would wait for other ranks on the host, instead of only
+ * enqueuing work: between nodes with several GPUs (internode/staged.c), or because a plan of the
+ * tuning table first serves such a call. Local. */
 int weiri_coll_waits(weir_comm *comm, const weir_call *call);
 
 /* Runs a pairwise call, whose pairs have been stored in coll->pairs, without checks. size_bytes

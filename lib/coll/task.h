@@ -46,9 +46,10 @@ typedef struct weiri_pair {
 
 /* Where the buffers are that an algorithm works on. */
 typedef enum weiri_task_memory {
-    WEIRI_TASK_AS_GIVEN, /* where the communicator's backend has them */
-    WEIRI_TASK_STAGED,   /* GPUs of several nodes: copies in host memory */
-    WEIRI_TASK_ON_HOST,  /* GPUs of several nodes: the caller's buffers are in host memory */
+    WEIRI_TASK_AS_GIVEN,       /* where the communicator's backend has them */
+    WEIRI_TASK_STAGED,         /* GPUs of several nodes: copies in host memory */
+    WEIRI_TASK_OF_OTHER_NODES, /* pairs: only those with ranks of other nodes */
+    WEIRI_TASK_ON_HOST,        /* GPUs of several nodes: the caller's buffers are in host memory */
 } weiri_task_memory;
 
 struct weiri_task {
@@ -61,6 +62,23 @@ struct weiri_task {
     const weiri_pair *pairs;    /* nranks; of alltoall, alltoallv and sendrecv */
     weiri_task_memory memory;
 };
+
+/* A task of WEIRI_TASK_OF_OTHER_NODES: its pairs are pieces of blocks. */
+typedef struct weiri_pieces {
+    weiri_task task;
+    const uint64_t *more; /* bytes of the rest of the blocks to each rank, then from each rank */
+} weiri_pieces;
+
+/* The bytes of a pair's whole block, by which its two ends agree. */
+static inline size_t weiri_block_bytes(const weiri_task *task, int peer, int nranks, int receives)
+{
+    const weiri_pair *pair = &task->pairs[peer];
+    const size_t bytes = receives ? pair->recv_bytes : pair->send_bytes;
+    return task->memory == WEIRI_TASK_OF_OTHER_NODES
+               ? bytes + ((const weiri_pieces *)(const void *)task)
+                             ->more[receives ? nranks + peer : peer]
+               : bytes;
+}
 
 static inline size_t weiri_call_elements(const weir_call *call)
 {

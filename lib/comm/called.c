@@ -215,16 +215,26 @@ static weir_status called_compare_remote(const weir_comm *top, int rank, const w
                : WEIR_OK;
 }
 
+/* Reads the call of the next message of a rank. Returns 0 if none has arrived, or if another
+ * thread, as that of a lane, has released it meanwhile: then it may be overwritten. */
+static int called_of_message(const weiri_internode *internode, int rank, weiri_called *call)
+{
+    const weiri_internode_peer *peer = &internode->peers[rank];
+    const uint64_t taken = weir_load_relaxed(&peer->taken);
+    if (!weiri_internode_has_arrived(peer))
+        return 0;
+    *call = weiri_internode_head_of(weiri_internode_incoming(internode, rank))->called;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return weir_load_relaxed(&peer->taken) == taken;
+}
+
 static weir_status called_compare_link(const weir_comm *top, int rank)
 {
-    const weiri_internode *internode = top->internode;
-    const weiri_internode_peer *peer = &internode->peers[rank];
+    const weiri_internode_peer *peer = &top->internode->peers[rank];
+    weiri_called arrived;
     weir_status status = WEIR_OK;
-    if (peer->inbox && weiri_internode_has_arrived(peer)) {
-        const weiri_internode_head *head =
-            weiri_internode_head_of(weiri_internode_incoming(internode, rank));
-        status = called_compare_remote(top, rank, &head->called, 1);
-    }
+    if (peer->inbox && called_of_message(top->internode, rank, &arrived))
+        status = called_compare_remote(top, rank, &arrived, 1);
     if (status == WEIR_OK && peer->mirror) {
         const weiri_called call = weiri_called_of(peer->mirror);
         status = called_compare_remote(top, rank, &call, 0);
@@ -261,11 +271,9 @@ static weir_status called_compare_found(const weir_comm *top)
     return WEIR_OK;
 }
 
-weir_status weiri_called_compare(weir_comm *comm)
+/* Compares the calls of one communicator. */
+static weir_status called_compare_all(weir_comm *top)
 {
-    weir_comm *top = comm->parent ? comm->parent : comm;
-    if (WEIRI_LIKELY(!top->checks))
-        return WEIR_OK;
     const weir_comm *host = called_host(top);
     weir_status status = WEIR_OK;
     for (int rank = 0; rank < host->nranks && status == WEIR_OK; rank++)
@@ -275,7 +283,34 @@ weir_status weiri_called_compare(weir_comm *comm)
     const int count = links ? weiri_internode_link_count(links) : 0;
     for (int i = 0; i < count && status == WEIR_OK; i++)
         status = called_compare_link(top, links->ranks[i]);
-    return status == WEIR_OK && weiri_comm_is_aborted(host) ? called_compare_found(top) : status;
+    if (status == WEIR_OK && weiri_comm_is_aborted(host))
+        status = called_compare_found(top);
+    return status;
+}
+
+/* Publishes calls that differ, as found in a lane, in the record that reports show. */
+static void called_pass_on(weiri_where *to, const weiri_where *from)
+{
+    for (int i = 6; i >= 0; i--) /* the number last: then all are valid */
+        weir_store_release(&to->differ[i], weir_load_acquire(&from->differ[i]));
+}
+
+weir_status weiri_called_compare(weir_comm *comm)
+{
+    weir_comm *top = comm->parent ? comm->parent : comm;
+    if (WEIRI_LIKELY(!top->checks))
+        return WEIR_OK;
+    if (top->lane_of) {
+        top = top->lane_of;
+        weiri_internode_try_poll(top->internode);
+    }
+    weir_status status = called_compare_all(top);
+    for (int i = 0; i < top->nlanes && status == WEIR_OK; i++) {
+        status = called_compare_all(top->lanes[i]);
+        if (status != WEIR_OK)
+            called_pass_on(top->where, top->lanes[i]->where);
+    }
+    return status;
 }
 
 weir_status weiri_called_compare_next(weir_comm *comm)
@@ -297,6 +332,8 @@ void weiri_called_show(weir_comm *comm, int of_node)
     weiri_called_note(top);
     if (top->checks && top->internode)
         weiri_internode_show_records(top->internode, of_node);
+    if (top->lane_of)
+        weiri_called_show(top->lane_of, of_node);
 }
 
 weir_status weiri_called_await(weir_comm *comm)

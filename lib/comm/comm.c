@@ -75,6 +75,22 @@ static weir_status comm_find_placements(weir_boot *boot, const weir_comm_config 
     return status; /* the same on all ranks */
 }
 
+weir_status weiri_comm_open_lanes(weir_comm *comm, const weir_comm_config *config)
+{
+    const weiri_address none = {.port = 0};
+    weiri_placement *placements = calloc((size_t)comm->nranks, sizeof *placements);
+    int ignored;
+    weir_status status = weir_boot_agree(
+        comm->boot,
+        placements ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks"));
+    if (status == WEIR_OK)
+        status = comm_find_placements(comm->boot, config, &none, placements, &ignored);
+    if (status == WEIR_OK)
+        status = weiri_internode_open_lanes(comm, config, placements);
+    free(placements);
+    return status;
+}
+
 /* config_status: whether own could be read. */
 static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
                                weir_status config_status, weir_comm **comm)
@@ -103,6 +119,11 @@ static weir_status comm_create(weir_boot *boot, const weir_comm_config *own,
         status = weiri_internode_comm_create(boot, own, placements, comm);
     else if (status == WEIR_OK)
         status = weiri_comm_create_node(boot, own, NULL, NULL, comm);
+    if (status == WEIR_OK && (*comm)->gpu_comm) {
+        status = weiri_internode_open_lanes(*comm, own, placements);
+        if (status != WEIR_OK)
+            (void)weiri_internode_comm_destroy(*comm);
+    }
     weiri_monitor_open(status == WEIR_OK ? *comm : NULL, placements);
     if (status == WEIR_OK)
         weiri_called_open(*comm);

@@ -201,6 +201,7 @@ typedef struct weiri_peer {
 
 struct weiri_internode;
 
+enum { WEIRI_COMM_LANES = 4, WEIRI_FAILURE_BYTES = 512 };
 struct weir_comm {
     /* Ranks and nodes */
     weir_boot *boot;
@@ -259,6 +260,16 @@ struct weir_comm {
     /* Several nodes: the sub-communicators of this node's ranks, in host memory and, on the cuda
      * backend, in GPU memory; and the paths to the other nodes. Else NULL. */
     weir_comm *host_comm, *gpu_comm;
+    /* With one GPU on each node: communicators of the same ranks in host memory, each of which one
+     * thread uses that performs calls on GPU buffers (coll/internode/stager.h), and the first
+     * failure of one of them: failure_text is valid once failure is set. */
+    weir_comm *lanes[WEIRI_COMM_LANES];
+    size_t whole_count; /* of a lane: of the call whose piece it performs; else 0 */
+    weir_comm *lane_of; /* of a lane: the communicator, whose calls are compared, too; else NULL */
+    int nlanes;
+    uint64_t lanes_run; /* their threads do */
+    uint64_t failure;   /* -status; 0: none */
+    char failure_text[WEIRI_FAILURE_BYTES];
     struct weiri_internode *internode;
     int aborts_locally; /* 1 in libweir_nccl: who calls ncclCommAbort has done its part, and never
                            calls again, so that calls of others may still end well */
@@ -314,6 +325,15 @@ weir_status weiri_comm_fail_ended(weir_comm *comm, const char *function);
 /* If the communicator was aborted because of a rank's buffer, sets the error line, which ends with
  * where, and returns WEIR_ERR_INVALID on that rank, WEIR_ERR_ABORTED on others. Else WEIR_OK. */
 weir_status weiri_comm_fail_buffer(const weir_comm *comm, const char *where);
+
+/* Sets the failure of a lane, once; and, of an aborted communicator, waits a moment for the failure
+ * and returns it as the status and error line of a call; WEIR_OK: there is none. Thread-safe. */
+void weiri_comm_set_failure(weir_comm *comm, weir_status status, const char *text);
+weir_status weiri_comm_fail_lane(const weir_comm *comm);
+
+/* Creates the lanes of a communicator that has just got GPU memory, if every node has one rank.
+ * Collective; agreed. */
+weir_status weiri_comm_open_lanes(weir_comm *comm, const weir_comm_config *config);
 
 /* weir_comm_barrier as a part of another call: it is not recorded (monitor/recorder.h). */
 weir_status weiri_comm_barrier(weir_comm *comm);

@@ -114,6 +114,9 @@ static void report_answer(weir_comm *comm)
 static weir_status report_cause_of_abort(weir_comm *comm)
 {
     const weir_wait_record *record = &comm->where->wait;
+    const weir_status failure = weiri_comm_fail_lane(comm);
+    if (failure != WEIR_OK)
+        return failure;
     if (weir_load_acquire(comm->guard.abort_word) != WEIR_ABORTED_BY_KERNEL ||
         weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
         return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted",

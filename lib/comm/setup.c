@@ -5,9 +5,29 @@
 #include "base/error.h"
 
 #include <stdio.h>
+#include <time.h>
+
+void weiri_comm_set_failure(weir_comm *comm, weir_status status, const char *text)
+{
+    snprintf(comm->failure_text, sizeof comm->failure_text, "%s", text);
+    weir_store_release(&comm->failure, (uint64_t) - (int)status);
+}
+
+weir_status weiri_comm_fail_lane(const weir_comm *comm)
+{
+    enum { NAP_NS = 1000000, NAPS = 500 };
+    uint64_t failure = weir_load_acquire(&comm->failure);
+    for (int i = 0; !failure && i < NAPS && weir_load_relaxed(&comm->lanes_run); i++) {
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        failure = weir_load_acquire(&comm->failure);
+    }
+    return failure ? weiri_fail((weir_status) - (int)failure, "%s", comm->failure_text) : WEIR_OK;
+}
 
 weir_status weiri_comm_fail_aborted(weir_comm *comm, const char *function)
 {
+    if (weiri_comm_fail_lane(comm) != WEIR_OK)
+        return (weir_status) - (int)comm->failure;
     const uint64_t reason = weir_load_acquire(comm->guard.abort_word);
     char why[64] = "";
     if (reason == WEIRI_ABORT_FAILED && comm->await_calls && comm->await_calls(comm) != WEIR_OK)

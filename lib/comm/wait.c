@@ -223,6 +223,9 @@ void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
     weiri_comm_abort_node(host, reason);
     if (host->parent && host->parent->internode)
         weiri_internode_abort(host->parent->internode, reason);
+    const weir_comm *all = host->parent ? host->parent : host;
+    for (int i = 0; i < all->nlanes; i++)
+        weiri_comm_abort_for(all->lanes[i], reason);
 }
 
 void weir_comm_abort(weir_comm *comm)

@@ -75,6 +75,10 @@ WEIRI_GPU_DECLARE(exchange_ll128)
 WEIRI_GPU_DECLARE(exchange_short)
 WEIRI_GPU_DECLARE(exchange_direct)
 
+/* Calls between nodes (coll/internode/stager.h). */
+const void *weiri_stager_move_kernel(void);
+const void *weiri_stager_store_kernel(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -31,16 +31,17 @@ static weir_status pairs_send(pairs *p, int rank, int *moved)
 {
     const weiri_pair *pair = &p->x.task->pairs[rank];
     weiri_internode *internode = p->x.internode;
+    const size_t total = weiri_block_bytes(p->x.task, rank, p->x.coll->nranks, 0);
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && p->of[rank].sends &&
            weiri_internode_has_room(&internode->peers[rank])) {
         size_t bytes = weiri_least(pair->send_bytes - p->of[rank].sent, internode->slot_bytes);
         const char *from = pair->from + p->of[rank].sent;
         if (weiri_internode_is_direct(internode, bytes)) {
-            status = weiri_internode_post(internode, rank, from, bytes, pair->send_bytes);
+            status = weiri_internode_post(internode, rank, from, bytes, total);
         } else {
             weiri_copy(weiri_internode_outgoing(internode, rank), from, bytes);
-            status = weiri_internode_post(internode, rank, NULL, bytes, pair->send_bytes);
+            status = weiri_internode_post(internode, rank, NULL, bytes, total);
         }
         p->of[rank].sent += bytes;
         p->of[rank].sends = p->of[rank].sent < pair->send_bytes;
@@ -63,13 +64,13 @@ static weir_status pairs_receive(pairs *p, int rank, int *moved)
 {
     const weiri_pair *pair = &p->x.task->pairs[rank];
     weiri_internode *internode = p->x.internode;
+    const size_t total = weiri_block_bytes(p->x.task, rank, p->x.coll->nranks, 1);
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && p->of[rank].receives &&
            weiri_internode_has_arrived(&internode->peers[rank])) {
         const char *data = weiri_internode_incoming(internode, rank);
         const weiri_internode_head *head = weiri_internode_head_of(data);
-        if (head->total_bytes != pair->recv_bytes ||
-            head->bytes > pair->recv_bytes - p->of[rank].received)
+        if (head->total_bytes != total || head->bytes > pair->recv_bytes - p->of[rank].received)
             return weiri_coll_mismatch(p->x.coll, p->x.task, p->x.phase, rank, head->total_bytes);
         if (!weiri_internode_landed(internode, rank))
             weiri_copy(pair->to + p->of[rank].received, data, head->bytes);
@@ -157,7 +158,8 @@ static weir_status pairs_begin(pairs *p)
 {
     const weiri_coll *coll = p->x.coll;
     weiri_bundles_init(&p->bundles, &p->x);
-    p->known = p->x.task->call->collective != WEIR_COLL_ALLTOALLV || !p->bundles.most;
+    p->known = p->x.task->call->collective != WEIR_COLL_ALLTOALLV || !p->bundles.most ||
+               p->x.task->memory == WEIRI_TASK_OF_OTHER_NODES;
     p->of = coll->progress;
     for (int rank = 0; rank < coll->nranks; rank++) {
         const weiri_pair *pair = &p->x.task->pairs[rank];
@@ -193,7 +195,7 @@ static weir_status exchange_pairs_net_run(weiri_coll *coll, const weiri_task *ta
     if (status == WEIR_OK)
         status = pairs_move(&p, &moved, &missing);
     weiri_internode_poll(p.x.internode);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK && task->memory != WEIRI_TASK_OF_OTHER_NODES)
         status = weiri_pairs_in_node(&p.x);
     if (status == WEIR_OK && !p.known)
         status = weiri_bundles_begin(&p.bundles);

@@ -1,14 +1,17 @@
 /*
- * Calls between nodes on GPU buffers. Most algorithms accept these buffers as they are and run
- * their phases within a node on the GPUs (internode_coll.h). For the other algorithms, and for the
- * messages of pairs of ranks on different nodes, data are staged: inputs are copied into pinned
- * host memory (gpu_staging.h), the algorithm runs there, and outputs are copied back. Calls with
- * one count are divided into pieces of every block, so that the host memory stays small; alltoallv
- * and sendrecv use as much host memory as their blocks need.
+ * Calls between nodes on GPU buffers, if a node has several GPUs; streamed.c serves one GPU on each
+ * node. A call waits on the host for its stream, and returns when its output is complete. Most
+ * algorithms accept these buffers as they are and run their phases within a node on the GPUs
+ * (internode_coll.h). For the other algorithms, and for the messages of pairs of ranks on different
+ * nodes, data are staged: inputs are copied into pinned host memory (gpu_staging.h), the algorithm
+ * runs there, and outputs are copied back. Calls with one count are divided into pieces of every
+ * block, so that the host memory stays small; alltoallv and sendrecv use as much host memory as
+ * their blocks need.
  */
 #include "base/error.h"
 #include "coll/algos.h"
 #include "coll/internode/gpu_staging.h"
+#include "coll/internode/streamed.h"
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode.h"
 
@@ -131,10 +134,12 @@ weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weiri_task *given)
     weir_comm *comm = coll->comm;
     const weir_call *call = given->call;
     weiri_task task = *given;
+    if (comm->nlanes)
+        return weiri_streamed_run(coll, given);
     if (call->device_splits)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "weir_alltoallv_device: between nodes the host must know the counts; "
-                          "use weir_alltoallv");
+                          "weir_alltoallv_device: between nodes with several GPUs the host must "
+                          "know the counts; use weir_alltoallv");
     weir_status status = comm->gpu->ops->await(comm->gpu_comm, call->stream);
     if (status != WEIR_OK)
         return status;

@@ -9,8 +9,12 @@
 
 #include "comm/comm.h"
 
+struct weiri_stager_ops;
+
 /* All operations except join are local and are called on the cuda backend only. */
 typedef struct weiri_gpu_ops {
+    /* Calls between nodes: coll/internode/stager.h. */
+    const struct weiri_stager_ops *stager;
     /* Chooses the backend together with all ranks, which request the same one (auto or cuda), and
      * for cuda sets up comm->gpu and comm->memory. The peers' pages are already mapped. Collective;
      * agreed. WEIR_ERR_UNSUPPORTED if cuda was requested and cannot be used. */

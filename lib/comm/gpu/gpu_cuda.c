@@ -137,8 +137,8 @@ static weir_status gpu_await(weir_comm *comm, weir_stream stream)
                                   "cannot query the capture state of a stream");
     if (status == WEIR_OK && capture != cudaStreamCaptureStatusNone)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "a call across nodes cannot be captured in a graph, because the host "
-                            "moves its data; call it outside of the capture");
+                            "this call across nodes cannot be captured in a graph, because the "
+                            "host moves its data; call it outside of the capture");
     if (status == WEIR_OK)
         status = weiri_cuda_check(cudaStreamSynchronize((cudaStream_t)stream),
                                   "work on a stream failed");
@@ -409,6 +409,7 @@ static const weiri_gpu_ops ops = {
     .pin = gpu_pin,
     .unpin = gpu_unpin,
     .guard = gpu_guard,
+    .stager = &weiri_stager_cuda,
     .timer_create = weiri_gpu_timer_create,
     .timer_start = weiri_gpu_timer_start,
     .timer_stop = weiri_gpu_timer_stop,

@@ -110,6 +110,9 @@ void weiri_cuda_load(const void *kernel);
  * table, defines it. */
 void weiri_cuda_load_collectives(const weir_comm *comm);
 
+/* Calls between nodes, which lib/coll implements. */
+extern const struct weiri_stager_ops weiri_stager_cuda;
+
 /* Makes the communicator's device current for the calling thread; *before gets the previous one,
  * for weiri_cuda_leave. */
 weir_status weiri_cuda_enter(const weir_comm *comm, int *before);

@@ -11,6 +11,7 @@
 #include "base/float_env.h"
 #include "base/log.h"
 #include "boot/part.h"
+#include "comm/called.h"
 #include "comm/internode/networks.h"
 
 #include <math.h>
@@ -154,6 +155,46 @@ static void internode_comm_free(weir_comm *comm)
     free(comm);
 }
 
+/* Many connections to each rank would need many open files. */
+enum { LANES_UP_TO_REMOTE = 64 };
+
+weir_status weiri_internode_open_lanes(weir_comm *comm, const weir_comm_config *config,
+                                       const weiri_placement *placements)
+{
+    const int wanted = comm->internode->nremote <= LANES_UP_TO_REMOTE ? WEIRI_COMM_LANES : 1;
+    weir_comm_config on_host = *config;
+    weir_status status = WEIR_OK;
+    if (comm->nranks != comm->nnodes)
+        return WEIR_OK; /* GPUs of one node exchange data without the host (coll/internode/staged.c)
+                         */
+    on_host.backend = WEIR_BACKEND_HOST;
+    while (status == WEIR_OK && comm->nlanes < wanted) {
+        weir_comm *lane = NULL;
+        status = weiri_internode_comm_create(comm->boot, &on_host, placements, &lane);
+        if (status != WEIR_OK)
+            break;
+        lane->lane_of = comm;
+        weiri_called_open(lane);
+        comm->lanes[comm->nlanes++] = lane;
+    }
+    return status;
+}
+
+/* Ends the threads that use the lanes, and destroys these. */
+static void internode_close_lanes(weir_comm *comm)
+{
+    const int nlanes = comm->nlanes;
+    if (!nlanes)
+        return;
+    if (comm->coll)
+        comm->coll_destroy(comm->coll);
+    comm->coll = NULL;
+    comm->nlanes = 0;
+    for (int i = 0; i < nlanes; i++)
+        (void)weiri_internode_comm_destroy(
+            comm->lanes[i]); /* the parent's barrier has the status */
+}
+
 weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config *config,
                                         const weiri_placement *placements, weir_comm **comm)
 {
@@ -206,8 +247,11 @@ weir_status weiri_internode_comm_destroy(weir_comm *comm)
     weir_status status = weiri_comm_check_aborted(comm);
     if (status == WEIR_OK)
         status = weiri_internode_comm_barrier(comm);
+    if (status == WEIR_ERR_ABORTED && weiri_comm_fail_lane(comm) != WEIR_OK)
+        status = (weir_status) - (int)comm->failure;
     char error[512]; /* which the sub-communicators' destruction replaces */
     snprintf(error, sizeof error, "%s", weir_last_error());
+    internode_close_lanes(comm);
     weiri_internode_leave(comm->internode);
     internode_comm_free(comm);
     weir_boot_destroy(owned_boot);

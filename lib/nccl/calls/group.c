@@ -87,15 +87,16 @@ static int group_sort_calls(const weiri_nccl_pending *all, part *parts, weiri_nc
     return -1;
 }
 
-/* Whether the calls of a communicator only launch kernels. Between nodes they block, also on GPUs;
- * and so do the first calls that a plan of a tuning table serves. */
+/* Whether the calls of a communicator only launch kernels. Between nodes, sends, receives and
+ * one-sided calls block, and some collectives do. */
 static int only_launches(const part *of)
 {
     const weiri_nccl_comm *comm = of->comm;
-    int launches = comm->device >= 0 && (comm->vendor || weir_comm_nnodes(comm->comm) == 1);
+    int launches = comm->device >= 0;
     for (size_t i = 0; launches && !comm->vendor && i < of->ncalls; i++)
-        launches = of->calls[i].onesided || weiri_nccl_is_p2p(&of->calls[i]) ||
-                   !weiri_coll_waits(comm->comm, &of->calls[i].call);
+        launches = of->calls[i].onesided || weiri_nccl_is_p2p(&of->calls[i])
+                       ? weir_comm_nnodes(comm->comm) == 1
+                       : !weiri_coll_waits(comm->comm, &of->calls[i].call);
     return launches;
 }
 
