@@ -75,14 +75,13 @@ static weir_backend backend_of(const bench_options *options)
 }
 
 /* Names the variables that the user has set for other programs, and that change nothing here. */
-static void warn_of_environment(bench_job *job, const bench_options *options)
+static void warn_of_environment(bench_job *job)
 {
-    const int divides = options->split_text != NULL;
     char names[BENCH_WARNING_BYTES / 2];
-    if (bench_environment_foreign(1, divides, names, sizeof names))
+    if (bench_environment_foreign(1, names, sizeof names))
         bench_warning_add(job, "nccl-tests", "variables of nccl-tests that weir does not obey: %s",
                           names);
-    if (bench_environment_foreign(0, divides, names, sizeof names))
+    if (bench_environment_foreign(0, names, sizeof names))
         bench_warning_add(job, "environment",
                           "variables of NCCL that change peers at most, not weir (in brackets: "
                           "what does): %s",
@@ -101,7 +100,7 @@ static weir_status open_run(const program *p, bench_report *report, void **state
     if (status != WEIR_OK)
         return status;
     bench_preflight(run->job);
-    warn_of_environment(run->job, run->options);
+    warn_of_environment(run->job);
     status = bench_report_open(report, run);
     if (status != WEIR_OK)
         return status;

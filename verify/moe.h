@@ -42,6 +42,11 @@ typedef struct weirv_moe weirv_moe;
  * trace that cannot be used. Release with weirv_moe_close. Returns 0, or -1. */
 int weirv_moe_open(const weirv_moe_shape *shape, weirv_moe **oracle, char *problem);
 void weirv_moe_close(weirv_moe *oracle);
+/* Sets the numbers by which messages name the ranks, such as those of a larger job. names:
+ * [nranks], borrowed until weirv_moe_close. */
+void weirv_moe_name_ranks(weirv_moe *oracle, const int *names);
+/* Returns a hash of the trace's choices, which does not depend on the ranks; 0 without a trace. */
+uint64_t weirv_moe_trace_hash(const weirv_moe *oracle);
 
 /* The routing of a call: tokens of a rank, their experts and weights ([tokens, topk]). */
 int weirv_moe_tokens(const weirv_moe *oracle, int version, int rank);

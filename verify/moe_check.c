@@ -29,6 +29,12 @@ __attribute__((format(printf, 2, 3))) static void check_report(moe_check *c, con
     va_end(arguments);
 }
 
+/* The number by which messages name a rank. */
+static int named(const moe_check *c, int rank)
+{
+    return c->o->names ? c->o->names[rank] : rank;
+}
+
 /* Describes what a row holds. */
 static void describe_row(const moe_check *c, const void *row, const float *scales, char text[120])
 {
@@ -43,9 +49,9 @@ static void describe_row(const moe_check *c, const void *row, const float *scale
         snprintf(text, 120, "no row of this run");
     else if (origin.choice >= 0)
         snprintf(text, 120, "the expert output of token %d from rank %d, choice %d", origin.token,
-                 origin.source, origin.choice);
+                 named(c, origin.source), origin.choice);
     else
-        snprintf(text, 120, "token %d from rank %d%s", origin.token, origin.source,
+        snprintf(text, 120, "token %d from rank %d%s", origin.token, named(c, origin.source),
                  origin.version == c->data ? "" : " of an earlier call");
 }
 
@@ -103,7 +109,8 @@ static void check_row(moe_check *c, const weirv_moe_received_rows *got, const mo
         c,
         "dispatch: token %d from rank %d for expert %d did not arrive on rank %d: row %d differs "
         "from element %d on; the row holds %s",
-        place->token, place->source, expert, c->rank, place->row, j * MOE_BLOCK, holds);
+        place->token, named(c, place->source), expert, named(c, c->rank), place->row, j * MOE_BLOCK,
+        holds);
 }
 
 /* Experts and weights that come with a row. */
@@ -129,14 +136,15 @@ static void check_choices(moe_check *c, const weirv_moe_received_rows *got, cons
                 c,
                 "dispatch: weight of token %d from rank %d for expert %d on rank %d, row %d, is "
                 "%g, expected %g",
-                p->token, p->source, experts[choice], c->rank, p->row, (double)got->row_weights[at],
-                (double)weight);
+                p->token, named(c, p->source), experts[choice], named(c, c->rank), p->row,
+                (double)got->row_weights[at], (double)weight);
         if (got->row_experts && !is_expert_major && got->row_experts[at] != local)
             check_report(
                 c,
                 "dispatch: choice %d of token %d from rank %d on rank %d, row %d, is local expert "
                 "%d, expected %d",
-                choice, p->token, p->source, c->rank, p->row, got->row_experts[at], local);
+                choice, p->token, named(c, p->source), named(c, c->rank), p->row,
+                got->row_experts[at], local);
     }
 }
 
@@ -150,9 +158,10 @@ static void report_count(moe_check *c, int32_t got, int local, const moe_places 
             last = &places->of[i];
     if (last)
         snprintf(text, sizeof text, "its last row %d is token %d from rank %d", last->row,
-                 last->token, last->source);
+                 last->token, named(c, last->source));
     check_report(c, "dispatch: count of expert %d on rank %d is %d, expected %d; %s",
-                 c->rank * c->o->local_experts + local, c->rank, got, places->counts[local], text);
+                 c->rank * c->o->local_experts + local, named(c, c->rank), got,
+                 places->counts[local], text);
 }
 
 static void check_counts(moe_check *c, const weirv_moe_received_rows *got, const moe_places *places)
@@ -162,13 +171,14 @@ static void check_counts(moe_check *c, const weirv_moe_received_rows *got, const
             report_count(c, got->expert_counts[local], local, places);
         if (got->expert_offsets && got->expert_offsets[local] != places->offsets[local])
             check_report(c, "dispatch: expert %d on rank %d begins at row %d, expected %d",
-                         c->rank * c->o->local_experts + local, c->rank, got->expert_offsets[local],
-                         places->offsets[local]);
+                         c->rank * c->o->local_experts + local, named(c, c->rank),
+                         got->expert_offsets[local], places->offsets[local]);
     }
     for (int source = 0; got->source_counts && source < c->o->shape.nranks; source++)
         if (got->source_counts[source] != places->sources[source])
-            check_report(c, "dispatch: rank %d received %d rows from rank %d, expected %d", c->rank,
-                         got->source_counts[source], source, places->sources[source]);
+            check_report(c, "dispatch: rank %d received %d rows from rank %d, expected %d",
+                         named(c, c->rank), got->source_counts[source], named(c, source),
+                         places->sources[source]);
 }
 
 /* Rows between an expert's last one and the next multiple of the alignment are zero. */
@@ -183,7 +193,7 @@ static void check_padding(moe_check *c, const weirv_moe_received_rows *got,
             if (*at || memcmp(at, at + 1, c->o->sent_row_bytes - 1) != 0)
                 check_report(
                     c, "dispatch: row %d on rank %d, after the %d rows of expert %d, is not zero",
-                    places->offsets[local] + row, c->rank, places->counts[local],
+                    places->offsets[local] + row, named(c, c->rank), places->counts[local],
                     c->rank * c->o->local_experts + local);
         }
 }
@@ -201,7 +211,8 @@ static void check_guard(moe_check *c, const weirv_moe_received_rows *got, const 
     check_report(c,
                  "dispatch: row %d on rank %d was written, after the last row of expert %d; the "
                  "row holds %s",
-                 places->end_row, c->rank, (c->rank + 1) * c->o->local_experts - 1, holds);
+                 places->end_row, named(c, c->rank), (c->rank + 1) * c->o->local_experts - 1,
+                 holds);
 }
 
 uint64_t weirv_moe_check_dispatch(weirv_moe *o, int version, int data, int rank,
@@ -211,7 +222,7 @@ uint64_t weirv_moe_check_dispatch(weirv_moe *o, int version, int data, int rank,
     moe_check c = {o, version, data, rank, 0, message};
     const moe_places *places = moe_places_of(o, version, rank);
     if (!places) {
-        check_report(&c, "dispatch: no memory to check rank %d", rank);
+        check_report(&c, "dispatch: no memory to check rank %d", named(&c, rank));
         return c.wrong;
     }
     check_counts(&c, got, places);
@@ -359,7 +370,7 @@ static void report_token(moe_check *c, const moe_terms *terms, int token, const 
     if (!terms->count) {
         check_report(
             c, "combine: token %d of rank %d, which has no experts, is not zero (element %d: %g)",
-            token, c->rank, element, got);
+            token, named(c, c->rank), element, got);
         return;
     }
     const int n = explain(c, terms, out, text);
@@ -370,8 +381,8 @@ static void report_token(moe_check *c, const moe_terms *terms, int token, const 
         c,
         "combine: token %d from rank %d, element %d, is %g, expected %g; %s: choice %d of %d, "
         "expert %d on rank %d, row %d",
-        token, c->rank, element, got, expected, text, choice, terms->count,
-        moe_token_experts(c->o, c->version, c->rank, token)[choice], rank, row);
+        token, named(c, c->rank), element, got, expected, text, choice, terms->count,
+        moe_token_experts(c->o, c->version, c->rank, token)[choice], named(c, rank), row);
 }
 
 static void check_token(moe_check *c, int token, const char *out, weirv_moe_added added,

@@ -184,6 +184,16 @@ void weirv_moe_close(weirv_moe *o)
     free(o);
 }
 
+void weirv_moe_name_ranks(weirv_moe *o, const int *names)
+{
+    o->names = names;
+}
+
+uint64_t weirv_moe_trace_hash(const weirv_moe *o)
+{
+    return o->trace_hash;
+}
+
 int weirv_moe_tokens(const weirv_moe *o, int version, int rank)
 {
     return o->versions[version].tokens[rank];

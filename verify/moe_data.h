@@ -41,8 +41,10 @@ struct weirv_moe {
     float *scales, *scales_tail; /* [blocks] */
     int32_t *next;               /* [local experts]: scratch */
     moe_version versions[WEIRV_MOE_VERSIONS];
-    float *sum;     /* [hidden]: scratch */
-    char *expected; /* a row: scratch */
+    const int *names;    /* [nranks]: of ranks, in messages; NULL: their numbers; borrowed */
+    uint64_t trace_hash; /* of all lines of the trace */
+    float *sum;          /* [hidden]: scratch */
+    char *expected;      /* a row: scratch */
 };
 
 /* A row's origin. */

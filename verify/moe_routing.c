@@ -170,6 +170,8 @@ int moe_route(weirv_moe *o, char *problem)
         cumulative[e] = total += pow(e + 1, -power);
     if (!failed && o->shape.spread == WEIRV_MOE_TRACE)
         failed = trace_read(o, &trace, problem);
+    for (size_t i = 0; i < (size_t)trace.tokens * (size_t)o->shape.config.topk; i++)
+        o->trace_hash = weirv_mix64(o->trace_hash + (uint32_t)trace.experts[i] + 1);
     for (int version = 0; !failed && version < WEIRV_MOE_VERSIONS; version++)
         for (int rank = 0; rank < o->shape.nranks; rank++)
             route_rank(o, version, rank, cumulative, &trace);

@@ -151,8 +151,8 @@ static const weiri_option rows[] = {
     {0, "direction", "one|both", &weiri_option_words, AT(is_both), .initial = "one", .flags = SAME,
      .help = "both: decode ranks also send as many pages to each prefill rank"},
     {0, "prefill", "N", &weiri_option_int, AT(prefill), 1, WEIR_RANKS_MAX, "1", .flags = SAME,
-     .help = "ranks 0 to N-1 are prefill ranks, the others decode ranks; a request's pages come "
-             "from all prefill ranks in turn"},
+     .help = "ranks 0 to N-1 of a group are prefill ranks, the others decode ranks; a request's "
+             "pages come from all prefill ranks in turn"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(common.buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .help = "registered: memory of the library, which peers map; unregistered: malloc'd memory "
@@ -167,6 +167,7 @@ static const weiri_option rows[] = {
     BENCH_ROW_NGPUS(COMMON),
     BENCH_ROW_TIMEOUT(COMMON),
     BENCH_ROW_CSV(COMMON),
+    BENCH_ROW_SPLIT(COMMON),
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
      .help = "seed of random pages"},
     {0, "inject", "list|FAULT", &type_inject, 0, .flags = SAME,
@@ -199,6 +200,8 @@ weir_status blocks_options_parse(int argc, char **argv, blocks_options *o, char 
     o->engine.layers = o->layers ? o->layers : o->engine.layers;
     o->engine.heads = o->heads ? o->heads : o->engine.heads;
     o->engine.head_size = o->head_size ? o->head_size : o->engine.head_size;
+    if (o->common.action == BENCH_ACTION_RUN && bench_split_of_options(&o->common, problem) != 0)
+        return WEIR_ERR_INVALID;
     if (o->engine.head_size % 4 == 0)
         return WEIR_OK;
     snprintf(problem, BENCH_PROBLEM_BYTES, "--head-size %d: use a multiple of 4",

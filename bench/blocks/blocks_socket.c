@@ -17,12 +17,13 @@
 
 enum { BUFFER_BYTES = 1 << 18, WAIT_MS = 10000 };
 
+/* rank: of the group; the message has the job's. */
 static weir_status socket_fail(const blocks_trial *t, const char *what, int rank)
 {
     return bench_job_note(t->job, WEIR_ERR_SYSTEM,
                           "--peer socket: %s rank %d over loopback: %s; start all ranks on one "
                           "machine",
-                          what, rank, strerror(errno));
+                          what, t->names[rank], strerror(errno));
 }
 
 /* Returns a socket that listens on a free port of the loopback interface; -1: errno. */
@@ -44,7 +45,7 @@ static weir_status socket_call(const blocks_trial *t, blocks_route *r, uint16_t 
 {
     struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int32_t rank = t->job->rank;
+    const int32_t rank = t->rank;
     r->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (r->fd < 0 || connect(r->fd, (struct sockaddr *)&at, sizeof at) != 0 ||
         write(r->fd, &rank, sizeof rank) != sizeof rank)
@@ -67,7 +68,7 @@ static weir_status socket_accept(blocks_trial *t, int listener)
             }
     if (fd >= 0)
         close(fd);
-    return socket_fail(t, "no connection at", t->job->rank);
+    return socket_fail(t, "no connection at", t->rank);
 }
 
 weir_status blocks_socket_open(blocks_trial *t)
@@ -78,15 +79,20 @@ weir_status blocks_socket_open(blocks_trial *t)
     uint16_t *ports = calloc(n, sizeof *ports), port = at.sin_port;
     t->stream = malloc(BUFFER_BYTES);
     weir_status status = WEIR_OK;
-    if (listener < 0 || !ports || !t->stream)
-        status = socket_fail(t, "no port for", t->job->rank);
+    if (t->nsends + t->nreceives > 2 * BLOCKS_PEERS_MOST)
+        status = bench_job_note(t->job, WEIR_ERR_INVALID,
+                                "--peer socket: a rank has at most %d connections; start fewer "
+                                "ranks",
+                                2 * BLOCKS_PEERS_MOST);
+    else if (listener < 0 || !ports || !t->stream)
+        status = socket_fail(t, "no port for", t->rank);
     status = bench_job_agree(t->job, status, "socket");
     if (status == WEIR_OK) {
         bench_exchange_gather(t->job, &port, sizeof port, ports);
         bench_exchange_broadcast(t->job, ports, n * sizeof *ports, 0);
     }
     for (int i = 0; i < t->nsends && status == WEIR_OK; i++)
-        status = socket_call(t, &t->sends[i], ports[t->sends[i].to]);
+        status = socket_call(t, &t->sends[i], ports[t->names[t->sends[i].to]]);
     for (int i = 0; i < t->nreceives && status == WEIR_OK; i++)
         status = socket_accept(t, listener);
     if (listener >= 0)
@@ -109,7 +115,7 @@ void blocks_socket_close(blocks_trial *t)
 /* Moves as much of a route as its socket takes or has. Returns 0, or errno. */
 static int socket_move(const blocks_trial *t, blocks_route *r)
 {
-    const int is_receive = r->to == t->job->rank;
+    const int is_receive = r->to == t->rank;
     const size_t bytes = r->left < BUFFER_BYTES ? r->left : BUFFER_BYTES;
     const ssize_t moved = is_receive ? recv(r->fd, t->stream, bytes, MSG_DONTWAIT)
                                      : send(r->fd, t->stream, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -134,13 +140,13 @@ weir_status blocks_socket_run(blocks_trial *t)
             blocks_route *r = i < t->nsends ? &t->sends[i] : &t->receives[i - t->nsends];
             errno = r->left ? socket_move(t, r) : 0;
             if (errno)
-                return socket_fail(t, "lost", r->from == t->job->rank ? r->to : r->from);
+                return socket_fail(t, "lost", r->from == t->rank ? r->to : r->from);
             left += r->left > 0;
             ready[i].fd = r->left ? r->fd : -1;
         }
         if (left && poll(ready, (nfds_t)count, WAIT_MS) == 0) {
             errno = ETIMEDOUT;
-            return socket_fail(t, "nothing from the peers of", t->job->rank);
+            return socket_fail(t, "nothing from the peers of", t->rank);
         }
     }
     return WEIR_OK;

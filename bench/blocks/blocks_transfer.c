@@ -22,7 +22,7 @@ const char *blocks_kind_name(blocks_kind kind)
 static weir_blocks_args args_of(const blocks_trial *t, const blocks_route *route, int slot)
 {
     weir_blocks_args args = WEIR_BLOCKS_ARGS_INIT;
-    args.peer = route->from == t->job->rank ? route->to : route->from;
+    args.peer = route->from == t->rank ? route->to : route->from;
     args.slot = slot;
     args.tag = t->tag;
     args.list = route->list;
@@ -154,13 +154,13 @@ static int readv_block(void *state, uint64_t source, uint64_t destination)
 static weir_status run_readv(const blocks_trial *t, const blocks_route *route)
 {
     readv_state r = {.trial = t,
-                     .pid = (pid_t)t->processes[route->from].pid,
-                     .address = t->processes[route->from].address};
+                     .pid = (pid_t)t->processes[t->names[route->from]].pid,
+                     .address = t->processes[t->names[route->from]].address};
     int error = for_blocks(t, route, readv_block, &r);
     if (!error)
         error = readv_flush(&r);
-    return error ? bench_job_note(t->job, WEIR_ERR_SYSTEM, "--peer readv: rank %d: %s", route->from,
-                                  strerror(error))
+    return error ? bench_job_note(t->job, WEIR_ERR_SYSTEM, "--peer readv: rank %d: %s",
+                                  t->names[route->from], strerror(error))
                  : WEIR_OK;
 }
 
@@ -180,7 +180,7 @@ static int mpi_place(void *state, uint64_t source, uint64_t destination)
 
 static weir_status mpi_make_type(const blocks_trial *t, blocks_route *route)
 {
-    mpi_places places = {.is_source = route->from == t->job->rank};
+    mpi_places places = {.is_source = route->from == t->rank};
     const size_t most = route->count * t->dims[0].count * t->dims[1].count;
     MPI_Datatype type = MPI_DATATYPE_NULL;
     places.offsets = malloc((most + 1) * sizeof *places.offsets);
@@ -224,7 +224,7 @@ void blocks_mpi_close(blocks_trial *t)
 static weir_status run_mpi(const blocks_trial *t)
 {
     const int count = t->nsends + t->nreceives;
-    const MPI_Comm comm = t->job->mpi->comm;
+    const MPI_Comm comm = t->job->mpi->group;
     MPI_Request *requests = calloc((size_t)count, sizeof *requests);
     int error = requests ? MPI_SUCCESS : !MPI_SUCCESS;
     for (int i = 0; i < count && error == MPI_SUCCESS; i++) {

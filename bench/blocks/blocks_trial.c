@@ -116,9 +116,9 @@ static int is_prefill(const blocks_trial *t, int rank)
 static weir_status add_route(blocks_trial *t, blocks_route *route, int from, int to)
 {
     const int first = is_prefill(t, from) ? 0 : t->options->prefill;
-    const int senders =
-        is_prefill(t, from) ? t->options->prefill : t->job->nranks - t->options->prefill;
-    const uint64_t seed = t->options->common.seed * 1000003 + (uint64_t)to;
+    const int senders = is_prefill(t, from) ? t->options->prefill : t->nranks - t->options->prefill;
+    const uint64_t seed =
+        t->options->common.seed * 1000003 + (uint64_t)to + ((uint64_t)t->job->group << 32);
     int *sources = malloc((size_t)t->pages * sizeof *sources);
     int *places = malloc(2 * (size_t)t->pages * sizeof *places);
     *route = (blocks_route){.from = from,
@@ -136,7 +136,7 @@ static weir_status add_route(blocks_trial *t, blocks_route *route, int from, int
             continue;
         route->list[2 * route->count] = (uint64_t)sources[i] * t->block_bytes;
         route->list[2 * route->count++ + 1] = (uint64_t)(t->pages + places[i]) * t->block_bytes;
-        if (to == t->job->rank)
+        if (to == t->rank)
             t->origins[t->pages + places[i]] = (blocks_origin){from, sources[i]};
     }
     free(sources);
@@ -146,13 +146,16 @@ static weir_status add_route(blocks_trial *t, blocks_route *route, int from, int
 
 static weir_status make_routes(blocks_trial *t)
 {
-    const int rank = t->job->rank, nranks = t->job->nranks;
+    const int rank = t->rank, nranks = t->nranks;
     weir_status status = WEIR_OK;
     t->sends = calloc((size_t)nranks, sizeof *t->sends);
     t->receives = calloc((size_t)nranks, sizeof *t->receives);
     t->origins = malloc((size_t)t->cache_pages * sizeof *t->origins);
-    if (!t->sends || !t->receives || !t->origins)
+    t->names = malloc((size_t)nranks * sizeof *t->names);
+    if (!t->sends || !t->receives || !t->origins || !t->names)
         return bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for lists");
+    for (int peer = 0; peer < nranks; peer++)
+        t->names[peer] = bench_job_rank_of(t->job, peer);
     for (int page = 0; page < t->cache_pages; page++)
         t->origins[page] = (blocks_origin){-1, 0};
     for (int peer = 0; peer < nranks && status == WEIR_OK; peer++) {
@@ -210,7 +213,11 @@ static weir_status share_processes(blocks_trial *t)
 
 weir_status blocks_trial_open(blocks_trial *t, bench_job *job, const blocks_options *o, int pages)
 {
-    *t = (blocks_trial){.job = job, .options = o, .pages = pages};
+    *t = (blocks_trial){.job = job,
+                        .options = o,
+                        .rank = job->group_rank,
+                        .nranks = job->group_nranks,
+                        .pages = pages};
     lay_out(t);
     weir_status status = check_memory(t);
     if (status != WEIR_OK)
@@ -247,6 +254,7 @@ void blocks_trial_close(blocks_trial *t)
     free(t->receives);
     free(t->origins);
     free(t->processes);
+    free(t->names);
     *t = (blocks_trial){.job = NULL};
 }
 
@@ -285,7 +293,7 @@ static void describe(const blocks_trial *t, const blocks_origin *from, int page,
         snprintf(message, BLOCKS_MESSAGE_BYTES, "%s is in no list, but %s", where, what);
     else
         snprintf(message, BLOCKS_MESSAGE_BYTES, "%s, which is page %d of rank %d, %s", where,
-                 from->page, from->rank, what);
+                 from->page, t->names[from->rank], what);
 }
 
 /* A block that has not arrived, but then does, was announced too early. */
@@ -305,8 +313,10 @@ static int check_block(const blocks_trial *t, int is_local, int layer, int plane
     const uint64_t *block = (const uint64_t *)(const void *)(t->cache + at);
     blocks_origin from = t->origins[page];
     if (is_local && from.rank >= 0)
-        from.rank = t->job->rank;
-    const int writer = from.rank >= 0 ? from.rank : page < t->pages ? t->job->rank : CLEARED;
+        from.rank = t->rank;
+    const int writer = from.rank >= 0    ? t->names[from.rank]
+                       : page < t->pages ? t->job->rank
+                                         : CLEARED;
     const uint64_t offset = from.rank >= 0 ? block_offset(t, layer, plane, from.page) : at;
     const long wrong = find_wrong(block, t->block_bytes, writer, offset);
     if (wrong < 0)

@@ -3,9 +3,9 @@
  *
  * A rank's cache has 3 times as many pages as a request. The first third holds what the rank sends
  * and never changes; the request's pages are anywhere in the rest, of which the others must not
- * change either. Every 8 bytes say which rank wrote them first, and at which offset, so that a
- * check of any word shows what is there instead. Before each iteration each rank clears the rest of
- * its cache, and afterwards it checks all of it.
+ * change either. Every 8 bytes say which rank of the job wrote them first, and at which offset, so
+ * that a check of any word shows what is there instead. Before each iteration each rank clears the
+ * rest of its cache, and afterwards it checks all of it.
  */
 #ifndef BENCH_BLOCKS_BLOCKS_TRIAL_H
 #define BENCH_BLOCKS_BLOCKS_TRIAL_H
@@ -21,7 +21,8 @@ enum {
 
 /* The pages that one rank sends to another: a list of weir/blocks.h, in offsets of page 0. */
 typedef struct blocks_route {
-    int from, to, unlisted; /* ranks; a page of the receiver that is in none of its lists */
+    int from, to,
+        unlisted; /* ranks of the group; a page of the receiver that is in none of its lists */
     size_t count;
     uint64_t *list; /* room for one entry more; owned */
     int64_t type;   /* MPI's, on this rank's side */
@@ -31,7 +32,7 @@ typedef struct blocks_route {
 
 /* Where the data of a page come from. */
 typedef struct blocks_origin {
-    int rank, page; /* rank -1: the page must not change */
+    int rank, page; /* rank of the group; -1: the page must not change */
 } blocks_origin;
 
 /* Where the cache of a rank is. */
@@ -43,6 +44,8 @@ typedef struct blocks_process {
 typedef struct blocks_trial {
     bench_job *job;
     const blocks_options *options;
+    int rank, nranks; /* this rank's place in its group, whose ranks exchange pages */
+    int *names;       /* [nranks]: the job's ranks that form the group; owned */
     int pages, cache_pages;
     size_t block_bytes, cache_bytes;
     weir_blocks_dim dims[2]; /* layers; keys and values, if they are apart */
@@ -53,7 +56,7 @@ typedef struct blocks_trial {
     weir_mem *mem;
     char *cache, *malloced, *stream;
     weir_blocks *blocks;
-    blocks_process *processes;    /* of all ranks */
+    blocks_process *processes;    /* of all ranks of the job */
     uint64_t tag, received_bytes; /* by this rank in an iteration */
     int planted;                  /* faults that have changed something on this rank */
 } blocks_trial;

@@ -6,7 +6,9 @@
 #include "bench/workload.h"
 
 #include "bench/blocks/blocks_trial.h"
+#include "base/words.h"
 #include "bench/job/exchange.h"
+#include "bench/measure/parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,6 +24,7 @@ typedef struct blocks_result {
     uint64_t wrong;
     char message[BLOCKS_MESSAGE_BYTES + 32]; /* of the first error on this rank */
     bench_stats stats;                       /* on rank 0 */
+    bench_part *parts; /* of several groups, what each measured; on rank 0; owned */
 } blocks_result;
 
 typedef struct blocks_run {
@@ -31,7 +34,9 @@ typedef struct blocks_run {
     blocks_trial trial;
     blocks_result results[BLOCKS_KINDS];
     int count, iterations;
-    double bytes; /* that the rank with most receives */
+    double bytes;       /* that the rank with most receives */
+    double *part_bytes; /* the same in each of several groups, on rank 0; owned */
+    double *scratch;    /* of several groups: a time of each iteration and group; owned */
 } blocks_run;
 
 static blocks_options options;
@@ -56,10 +61,12 @@ static void run_inform(const bench_run *run)
 
 static void run_check(bench_run *run, char *problem)
 {
-    if (run->job->nranks <= options.prefill)
+    const int least = bench_job_least_nranks(run->job);
+    if (least <= options.prefill)
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "--prefill %d: of %d rank%s none is left for decode; start more", options.prefill,
-                 run->job->nranks, run->job->nranks == 1 ? "" : "s");
+                 "--prefill %d: of %d rank%s%s none is left for decode; start more",
+                 options.prefill, least, weiri_s(least),
+                 run->job->ngroups > 1 ? " in a group" : "");
 }
 
 static weir_status run_open(bench_run *run, bench_report *report, void **state)
@@ -68,7 +75,7 @@ static weir_status run_open(bench_run *run, bench_report *report, void **state)
     weir_status status = WEIR_OK;
     if (!b)
         status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for results");
-    else if (run->job->nnodes > 1 && options.has_peer[BLOCKS_READV])
+    else if (bench_job_most_nodes(run->job) > 1 && options.has_peer[BLOCKS_READV])
         status = bench_job_note(run->job, WEIR_ERR_INVALID,
                                 "--peer readv: process_vm_readv reads no memory of other nodes; "
                                 "leave it out");
@@ -96,7 +103,8 @@ static weir_status run_iteration(blocks_run *b, blocks_result *r, int iteration)
 {
     blocks_trial *t = &b->trial;
     const int injects = options.fault && iteration == FAULTY_ITERATION && r->kind <= BLOCKS_GET &&
-                        b->job->rank == (r->kind == BLOCKS_PUT ? 0 : options.prefill);
+                        b->job->group == 0 &&
+                        t->rank == (r->kind == BLOCKS_PUT ? 0 : options.prefill);
     char message[BLOCKS_MESSAGE_BYTES];
     blocks_trial_clear(t);
     bench_job_barrier_closely(b->job);
@@ -139,6 +147,38 @@ static weir_status choose_iterations(blocks_run *b, double iteration_s)
     return bench_job_agree(b->job, status, "times");
 }
 
+/* Makes room for what each of several groups measures. Collective; agreed. */
+static weir_status alloc_parts(blocks_run *b)
+{
+    const size_t n = (size_t)b->job->ngroups;
+    weir_status status = WEIR_OK;
+    if (n == 1)
+        return WEIR_OK;
+    b->part_bytes = calloc(n, sizeof *b->part_bytes);
+    b->scratch = calloc(n * (size_t)b->iterations, sizeof *b->scratch);
+    int failed = !b->part_bytes || !b->scratch;
+    for (int i = 0; i < b->count; i++) {
+        b->results[i].parts = calloc(n, sizeof *b->results[i].parts);
+        failed |= !b->results[i].parts;
+    }
+    if (failed)
+        status = bench_job_note(b->job, WEIR_ERR_NO_MEMORY, "no memory for groups");
+    return bench_job_agree(b->job, status, "groups");
+}
+
+/* Frees what a point has allocated. */
+static void clear_point(blocks_run *b)
+{
+    for (int i = 0; i < b->count; i++) {
+        free(b->results[i].us);
+        free(b->results[i].parts);
+    }
+    b->count = 0;
+    free(b->part_bytes);
+    free(b->scratch);
+    b->part_bytes = b->scratch = NULL;
+}
+
 /* Makes a candidate's results global; the lowest rank that has an error prints it. Collective. */
 static void collect(blocks_run *b, blocks_result *r)
 {
@@ -146,6 +186,10 @@ static void collect(blocks_run *b, blocks_result *r)
     if ((int)bench_exchange_fold(b->job, BENCH_FOLD_MIN, mine) == b->job->rank)
         fprintf(stderr, "%s: rank %d: %d pages: %s\n", b->job->program, b->job->rank,
                 b->trial.pages, r->message);
+    if (r->parts)
+        bench_parts_put_wrong(b->job, r->wrong, r->parts);
+    if (r->parts)
+        bench_parts_put_times(b->job, r->us, b->iterations, b->scratch, r->parts);
     r->wrong = (uint64_t)bench_exchange_fold(b->job, BENCH_FOLD_SUM, (double)r->wrong);
     bench_exchange_reduce(b->job, BENCH_FOLD_MAX, r->us, b->iterations, r->us);
     if (b->job->rank == 0)
@@ -165,9 +209,14 @@ static weir_status run_point(void *measured)
         status = choose_iterations(b, (weiri_clock_s() - start) / options.common.warmups);
     if (status == WEIR_OK)
         status = run_all(b, 0, b->iterations);
+    if (status == WEIR_OK)
+        status = alloc_parts(b);
     for (int i = 0; i < b->count && status == WEIR_OK; i++)
         collect(b, &b->results[i]);
-    b->bytes = bench_exchange_fold(b->job, BENCH_FOLD_MAX, (double)b->trial.received_bytes);
+    const double received = (double)b->trial.received_bytes;
+    b->bytes = bench_exchange_fold(b->job, BENCH_FOLD_MAX, received);
+    if (status == WEIR_OK && b->part_bytes)
+        bench_exchange_reduce_groups(b->job, BENCH_FOLD_MAX, &received, 1, b->part_bytes);
     return status;
 }
 
@@ -179,9 +228,11 @@ static void run_begin(void *state)
     const blocks_engine *e = &options.engine;
     const bench_job *job = b->job;
     printf("# weir version %s\n# Collective test starting: bench_blocks\n", WEIR_VERSION);
-    printf("# Ranks: %d prefill, %d decode on %s; %s; buffers: %s memory\n", options.prefill,
-           job->nranks - options.prefill, job->host, job->place,
+    printf("# Ranks: %d prefill, %d decode on %s; %s; buffers: %s memory\n",
+           job->ngroups * options.prefill, job->nranks - job->ngroups * options.prefill, job->host,
+           job->place,
            options.common.buffers == BENCH_BUFFERS_PLAIN ? "unregistered" : "registered");
+    bench_parts_begin(stdout, job, &options.common);
     printf("# Cache: %s (%s), %d layers, pages of %d tokens, %d x %d elements of 2 bytes, %s; %s "
            "pages, %s\n",
            e->name, e->version, e->layers, e->page_tokens, e->heads, e->head_size,
@@ -200,14 +251,31 @@ static void run_begin(void *state)
 #define PUT(record, column, text) bench_record_put(record, BENCH_COLUMN_##column, text)
 #define PRINT(record, column, ...) bench_record_print(record, BENCH_COLUMN_##column, __VA_ARGS__)
 
-static void csv_row(const blocks_run *b, const blocks_result *r, double gbs)
+static double gbs_of(double bytes, const bench_stats *stats)
 {
+    return stats->median > 0 ? bytes / stats->median / 1e3 : 0;
+}
+
+/* A row of all ranks, or of one group. */
+enum { ALL = -1 };
+static void csv_row(const blocks_run *b, const blocks_result *r, int group)
+{
+    const int is_part = group != ALL;
+    const bench_group *of = &b->job->groups[is_part ? group : 0];
+    const bench_stats *stats = is_part ? &r->parts[group].stats : &r->stats;
+    const uint64_t wrong = is_part ? r->parts[group].wrong : r->wrong;
+    const double bytes = is_part ? b->part_bytes[group] : b->bytes, gbs = gbs_of(bytes, stats);
+    char color[16];
+    snprintf(color, sizeof color, "%d", of->color);
     const blocks_engine *e = &options.engine;
     const blocks_trial *t = &b->trial;
     const char *name = blocks_kind_name(r->kind);
     bench_record record, *f = &record;
     bench_record_begin(f);
-    bench_record_put_run(f, b->report->run);
+    if (is_part)
+        bench_record_put_run_of(f, b->report->run, of->nranks, of->nnodes, color);
+    else
+        bench_record_put_run(f, b->report->run);
     PUT(f, COLLECTIVE, "blocks");
     PUT(f, TRANSPORT,
         r->kind <= BLOCKS_GET ? weir_transport_name(weir_comm_transport(b->job->comm)) : "");
@@ -217,11 +285,11 @@ static void csv_row(const blocks_run *b, const blocks_result *r, double gbs)
     PUT(f, REDOP, "none");
     PUT(f, ROOT, "-1");
     PUT(f, PLACEMENT, "out");
-    PRINT(f, BYTES, "%.0f", b->bytes);
-    PRINT(f, COUNT, "%.0f", b->bytes);
+    PRINT(f, BYTES, "%.0f", bytes);
+    PRINT(f, COUNT, "%.0f", bytes);
     PRINT(f, ITERS, "%d", b->iterations);
-    bench_record_put_times(f, r->wrong ? NULL : &r->stats, gbs, gbs);
-    bench_record_put_verdict(f, r->kind != BLOCKS_SOCKET, (unsigned long long)r->wrong, "exact");
+    bench_record_put_times(f, wrong ? NULL : stats, gbs, gbs);
+    bench_record_put_verdict(f, r->kind != BLOCKS_SOCKET, (unsigned long long)wrong, "exact");
     PRINT(f, DIST, "%s/p%d-b%zu-l%d/%s/%s/prefill%d", e->name, t->pages, t->block_bytes, e->layers,
           options.is_sorted ? "sorted" : "random", options.is_both ? "both" : "one",
           options.prefill);
@@ -240,17 +308,25 @@ static void csv_row(const blocks_run *b, const blocks_result *r, double gbs)
 
 static void write_row(const blocks_run *b, const blocks_result *r)
 {
-    const double gbs = r->stats.median > 0 ? b->bytes / r->stats.median / 1e3 : 0;
     const double block = (double)b->trial.block_bytes;
     printf("  %11.0f %8d %8.0f %9.0f %10s", b->bytes, b->trial.pages, b->bytes / block, block,
            blocks_kind_name(r->kind));
     if (r->wrong)
         printf(" %10s %8s %7llu\n", "N/A", "N/A", (unsigned long long)r->wrong);
     else
-        printf(" %10.2f %8.2f %7s %10.2f %10.2f %10.2f\n", r->stats.median, gbs,
-               r->kind == BLOCKS_SOCKET ? "N/A" : "0", r->stats.p99, r->stats.ci_low,
-               r->stats.ci_high);
-    csv_row(b, r, gbs);
+        printf(" %10.2f %8.2f %7s %10.2f %10.2f %10.2f\n", r->stats.median,
+               gbs_of(b->bytes, &r->stats), r->kind == BLOCKS_SOCKET ? "N/A" : "0", r->stats.p99,
+               r->stats.ci_low, r->stats.ci_high);
+    csv_row(b, r, ALL);
+    for (int group = 0; r->parts && group < b->job->ngroups; group++)
+        csv_row(b, r, group);
+}
+
+static void write_groups(const blocks_run *b, const blocks_result *r)
+{
+    char what[32];
+    snprintf(what, sizeof what, "%d page%s", b->trial.pages, weiri_s(b->trial.pages));
+    bench_parts_write(stdout, b->job, what, blocks_kind_name(r->kind), r->parts);
 }
 
 /* Compares weir's put and get with each peer. */
@@ -298,12 +374,13 @@ static void run_row(void *state)
         b->report->failed += (long)b->results[i].wrong;
         b->report->table.failed += (long)b->results[i].wrong;
     }
+    for (int i = 0; i < b->count && b->job->rank == 0; i++)
+        if (b->results[i].parts)
+            write_groups(b, &b->results[i]);
     if (b->job->rank == 0)
         write_ratios(b);
     fflush(stdout);
-    for (int i = 0; i < b->count; i++)
-        free(b->results[i].us);
-    b->count = 0;
+    clear_point(b);
     b->planted += b->trial.planted;
     blocks_trial_close(&b->trial);
 }
@@ -321,8 +398,7 @@ static void run_close(bench_run *run, void *state)
     (void)run;
     if (!b)
         return;
-    for (int i = 0; i < b->count; i++)
-        free(b->results[i].us);
+    clear_point(b);
     blocks_trial_close(&b->trial);
     free(b);
 }

@@ -16,6 +16,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { VERSION_FP8 = 22400, VERSION_WINDOWS = 22700, VERSION_ZERO_CTA = 22800 };
 
@@ -151,17 +152,12 @@ static weir_status nccl_share_id(bench_candidate *self, vendor_id *id)
     const nccl_state *state = self->state;
     bench_job *job = self->job;
     weir_status status = WEIR_OK;
-    vendor_id *all = calloc((size_t)job->group_nranks, sizeof *all);
-    if (!all)
-        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for unique ids");
-    else if (job->group_rank == 0)
-        status = nccl_check(self, state->vendor.get_unique_id(&all[0]), "unique id");
+    memset(id, 0, sizeof *id);
+    if (job->group_rank == 0)
+        status = nccl_check(self, state->vendor.get_unique_id(id), "unique id");
     status = bench_job_agree(job, status, "vendor library");
-    if (status == WEIR_OK && bench_exchange_group(job, all, sizeof *all) != 0)
+    if (status == WEIR_OK && bench_exchange_share(job, id, sizeof *id) != 0)
         status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for unique ids");
-    if (status == WEIR_OK)
-        *id = all[0];
-    free(all);
     return status;
 }
 

@@ -29,8 +29,8 @@ typedef struct barrier_candidate {
     uint64_t operations, iterations, wrong;
     int has_dropped, owed; /* the fault left a barrier out; it has not been made up for */
     bench_slowness slowness;
-    uint64_t own_wrong;    /* of this rank */
-    control_group *groups; /* on rank 0, if there are several; owned */
+    uint64_t own_wrong; /* of this rank */
+    bench_part *groups; /* on rank 0, if there are several; owned */
 } barrier_candidate;
 
 static barrier_candidate candidates[CANDIDATES];
@@ -118,15 +118,6 @@ static weir_status barrier_begin_block(void *context)
 
 /* ------------------------------------------------------------------- checks */
 
-/* The rank of the job that is so many in this rank's group. */
-static int job_rank_of(const bench_job *job, int group_rank)
-{
-    int rank = 0;
-    for (int before = group_rank; job->group_of[rank] != job->group || before-- > 0;)
-        rank++;
-    return rank;
-}
-
 /* One barrier in which a rank of each group is late, unless the group has fewer ranks. Returns 1 if
  * this rank did not wait for it. */
 static int leaves_early(barrier_candidate *c, int late, weir_status *status)
@@ -152,7 +143,7 @@ static int leaves_early(barrier_candidate *c, int late, weir_status *status)
             c->message, sizeof c->message,
             "left a barrier %.0f us after it had announced itself, when rank %d, which was %d us "
             "late, had not entered it",
-            waited_us, job_rank_of(job, late), LATE_US);
+            waited_us, bench_job_rank_of(job, late), LATE_US);
     return 1;
 }
 
@@ -180,23 +171,24 @@ static weir_status check_timed(bench_job *job, int member)
     const double *ends_us = series.ends_us[member], *times_us = series.times_us[member];
     const size_t n = (size_t)series.count;
     const int index = series.members[member];
-    double *started_us = malloc(n * sizeof *started_us), *last_us = malloc(n * sizeof *last_us);
-    weir_status status =
-        started_us && last_us ? WEIR_OK : bench_series_no_memory(job, series.count);
+    const size_t all_bytes = (size_t)job->ngroups * n * sizeof(double);
+    double *started_us = malloc(n * sizeof *started_us), *all_us = malloc(all_bytes);
+    weir_status status = started_us && all_us ? WEIR_OK : bench_series_no_memory(job, series.count);
     status = bench_job_agree(job, status, "check of timed barriers");
     for (size_t i = 0; i < n && status == WEIR_OK; i++)
         started_us[i] = ends_us[i] - times_us[i];
-    for (int group = 0; group < job->ngroups && status == WEIR_OK; group++) {
-        control_latest(job, group, started_us, series.count, last_us);
-        bench_exchange_broadcast(job, last_us, n * sizeof *last_us, 0);
-        for (size_t i = 0; i < n && group == job->group; i++)
+    if (status == WEIR_OK) {
+        bench_exchange_reduce_groups(job, BENCH_FOLD_MAX, started_us, series.count, all_us);
+        bench_exchange_broadcast(job, all_us, all_bytes, 0);
+        const double *last_us = all_us + (size_t)job->group * n;
+        for (size_t i = 0; i < n; i++)
             if (ends_us[i] < last_us[i] && !all.results[0][index].check.wrong++)
                 snprintf(candidates[index].message, sizeof candidates[index].message,
                          "left timed barrier %zu %.2f us before another rank entered it", i + 1,
                          last_us[i] - ends_us[i]);
     }
     free(started_us);
-    free(last_us);
+    free(all_us);
     return status;
 }
 
@@ -316,11 +308,10 @@ static weir_status collect_groups(bench_job *job, barrier_candidate *c, const be
     if (!c->groups)
         status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for groups");
     status = bench_job_agree(job, status, "groups");
-    for (int i = 0; i < job->ngroups && status == WEIR_OK; i++) {
-        c->groups[i].wrong = control_group_sum(job, i, c->own_wrong);
-        if (result->groups)
-            c->groups[i].stats = result->groups[i].stats;
-    }
+    if (status == WEIR_OK)
+        bench_parts_put_wrong(job, c->own_wrong, c->groups);
+    for (int i = 0; i < job->ngroups && status == WEIR_OK && result->groups; i++)
+        c->groups[i].stats = result->groups[i].stats;
     return status;
 }
 

@@ -145,10 +145,7 @@ static void control_begin(void *state)
            "%s, %s\n%s",
            WEIR_VERSION, program->name, job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s",
            job->host, job->place, program->notes);
-    if (job->ngroups > 1)
-        printf("# %d groups of ranks run at the same time (%s %s): a time is that of the slowest "
-               "rank of all\n",
-               job->ngroups, control_options.split_from, control_options.split_name);
+    bench_parts_begin(stdout, job, &control_options);
     printf("#\n");
 }
 
@@ -206,19 +203,6 @@ void control_share_wrong(const bench_job *job, const char *candidate, const char
     *wrong = (uint64_t)bench_exchange_fold(job, BENCH_FOLD_SUM, (double)*wrong);
     if (first == job->rank)
         fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, first, candidate, message);
-}
-
-void control_latest(const bench_job *job, int group, const double *mine, int count, double *result)
-{
-    for (int i = 0; i < count; i++)
-        result[i] = job->group == group ? mine[i] : -INFINITY;
-    bench_exchange_reduce(job, BENCH_FOLD_MAX, result, count, result);
-}
-
-uint64_t control_group_sum(const bench_job *job, int group, uint64_t mine)
-{
-    return (uint64_t)bench_exchange_fold(job, BENCH_FOLD_SUM,
-                                         job->group == group ? (double)mine : 0);
 }
 
 weir_status control_open_mpi(bench_job *job, char *name, size_t bytes)

@@ -5,14 +5,9 @@
 #ifndef BENCH_CONTROL_CONTROL_H
 #define BENCH_CONTROL_CONTROL_H
 
+#include "bench/measure/parts.h"
 #include "bench/options/option_values.h"
 #include "bench/workload.h"
-
-/* What one of several groups of ranks measured (--split). */
-typedef struct control_group {
-    bench_stats stats; /* us, of its slowest rank */
-    uint64_t wrong;
-} control_group;
 
 /* One call or phase of one candidate: a line of the table, and a row of the CSV. */
 typedef struct control_row {
@@ -21,10 +16,10 @@ typedef struct control_row {
     int is_peer, is_checked, iterations;
     size_t bytes; /* of an allreduce of floats; 0: the call moves no data */
     uint64_t wrong;
-    bench_stats stats;           /* us, of the slowest rank; used if nothing is wrong */
-    double first_us;             /* the first one of the process; NaN: unknown */
-    const bench_lateness *late;  /* NULL: unknown */
-    const control_group *groups; /* of each group, on rank 0; NULL: the ranks form one */
+    bench_stats stats;          /* us, of the slowest rank; used if nothing is wrong */
+    double first_us;            /* the first one of the process; NaN: unknown */
+    const bench_lateness *late; /* NULL: unknown */
+    const bench_part *groups;   /* of each group, on rank 0; NULL: the ranks form one */
 } control_row;
 
 enum { CONTROL_CANDIDATES = 1 + BENCH_PEERS_MAX, CONTROL_ROWS = 8 * CONTROL_CANDIDATES };
@@ -61,11 +56,6 @@ void control_write_rows(const control_program *program, const control_run *run);
  * it. Collective. */
 void control_share_wrong(const bench_job *job, const char *candidate, const char *message,
                          uint64_t *wrong);
-/* The largest values of a group's ranks, element by element, on rank 0. result: count numbers, and
- * the only ones that change. Collective over all ranks. */
-void control_latest(const bench_job *job, int group, const double *mine, int count, double *result);
-/* The sum over a group's ranks. Collective over all ranks. */
-uint64_t control_group_sum(const bench_job *job, int group, uint64_t mine);
 /* Opens MPI as a peer, whose name has `bytes`. Collective; a failure is noted. */
 weir_status control_open_mpi(bench_job *job, char *name, size_t bytes);
 

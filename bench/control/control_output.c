@@ -13,7 +13,7 @@ static void csv_row(const control_program *program, const control_run *run, cons
                     int is_first, int group)
 {
     const bench_job *job = run->job;
-    const control_group *part = group == ALL ? NULL : &row->groups[group];
+    const bench_part *part = group == ALL ? NULL : &row->groups[group];
     const uint64_t wrong = part ? part->wrong : row->wrong;
     double first_us = row->first_us;
     char color[16] = "";
@@ -86,29 +86,6 @@ static void compare(const control_row *peer)
            text);
 }
 
-/* The groups of a row: each, or if they are many, the fastest and the slowest one. */
-static void group_line(const bench_job *job, const control_row *row)
-{
-    enum { SHOWN = 8 };
-    int fastest = 0, slowest = 0;
-    printf("#   %s%s%s:", row->phase, *row->phase ? ", " : "", row->candidate);
-    for (int i = 0; i < job->ngroups; i++) {
-        const control_group *group = &row->groups[i];
-        if (row->wrong)
-            printf("%s group %d %llu wrong", i ? ";" : "", job->groups[i].color,
-                   (unsigned long long)group->wrong);
-        else if (job->ngroups <= SHOWN)
-            printf("%s group %d %.2f us", i ? ";" : "", job->groups[i].color, group->stats.median);
-        fastest = group->stats.median < row->groups[fastest].stats.median ? i : fastest;
-        slowest = group->stats.median > row->groups[slowest].stats.median ? i : slowest;
-    }
-    if (job->ngroups > SHOWN && !row->wrong)
-        printf(" from group %d %.2f us to group %d %.2f us", job->groups[fastest].color,
-               row->groups[fastest].stats.median, job->groups[slowest].color,
-               row->groups[slowest].stats.median);
-    printf("\n");
-}
-
 void control_write_rows(const control_program *program, const control_run *run)
 {
     printf("# %-10s %-20s %11s %11s %11s %11s %11s %11s %7s\n", "phase", "candidate", "first",
@@ -124,9 +101,11 @@ void control_write_rows(const control_program *program, const control_run *run)
         for (int group = 0; row->groups && group < run->job->ngroups; group++)
             csv_row(program, run, row, 0, group);
     }
-    for (int i = 0; i < run->nrows; i++)
-        if (run->rows[i].groups)
-            group_line(run->job, &run->rows[i]);
+    for (int i = 0; i < run->nrows; i++) {
+        const control_row *row = &run->rows[i];
+        if (row->groups)
+            bench_parts_write(stdout, run->job, row->phase, row->candidate, row->groups);
+    }
     for (int i = 0; i < run->nrows; i++)
         if (run->rows[i].is_peer)
             compare(&run->rows[i]);

@@ -44,7 +44,7 @@ typedef struct init_candidate {
     int has_comm; /* of MPI */
     double first_us[PHASES], *us[PHASES];
     uint64_t wrong[PHASES], own_wrong[PHASES]; /* own: of this rank */
-    control_group *groups;                     /* of each phase, ngroups; NULL: one group; owned */
+    bench_part *groups;                        /* of each phase, ngroups; NULL: one group; owned */
 } init_candidate;
 
 static init_candidate candidates[CONTROL_CANDIDATES];
@@ -99,19 +99,9 @@ static weir_status init_call(init_candidate *c, size_t count)
 /* Gives the ranks of a group the bytes of its first rank. Collective over all ranks. */
 static weir_status share_id(const init_candidate *c, void *id, size_t bytes)
 {
-    bench_job *job = c->job;
-    if (job->ngroups == 1) {
-        bench_exchange_broadcast(job, id, bytes, 0);
-        return WEIR_OK;
-    }
-    char *all = calloc((size_t)job->group_nranks, bytes);
-    int failed = !all || (memcpy(all + (size_t)job->group_rank * bytes, id, bytes), 0);
-    failed = bench_exchange_fold(job, BENCH_FOLD_MAX, failed) > 0 ||
-             bench_exchange_group(job, all, bytes) != 0;
-    if (!failed)
-        memcpy(id, all, bytes);
-    free(all);
-    return failed ? bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for identifiers") : WEIR_OK;
+    return bench_exchange_share(c->job, id, bytes) == 0
+               ? WEIR_OK
+               : bench_job_note(c->job, WEIR_ERR_NO_MEMORY, "no memory for identifiers");
 }
 
 static weir_status weir_phase(init_candidate *c, init_phase phase)
@@ -371,24 +361,25 @@ static weir_status prepare(bench_job *job, int *repetitions)
     return bench_job_agree(job, status, "times");
 }
 
-/* The times of each group's slowest rank, on rank 0. scratch: 3 n numbers. Collective. */
+/* The times of each group's slowest rank, on rank 0. scratch: (1 + 2 ngroups) n numbers.
+ * Collective. */
 static void gather_groups(init_candidate *c, int n, double *scratch)
 {
     const bench_job *job = c->job;
-    double *us = scratch + n, *total_us = scratch + 2 * (size_t)n;
-    for (int at = 0; at < job->ngroups; at++) {
-        memset(total_us, 0, (size_t)n * sizeof *total_us);
-        for (int phase = 0; phase < PHASES; phase++) {
-            control_group *group = &c->groups[phase * job->ngroups + at];
-            const double *shown = phase == TOTAL ? total_us : us;
+    const size_t all = (size_t)job->ngroups * (size_t)n;
+    double *us = scratch + n, *total_us = us + all;
+    memset(total_us, 0, all * sizeof *total_us);
+    for (int phase = 0; phase < PHASES; phase++) {
+        bench_part *groups = &c->groups[phase * job->ngroups];
+        if (phase < TOTAL)
+            bench_exchange_reduce_groups(job, BENCH_FOLD_MAX, c->us[phase], n, us);
+        for (size_t i = 0; phase < TOTAL && i < all && job->rank == 0; i++)
+            total_us[i] += us[i];
+        bench_parts_put_wrong(job, c->own_wrong[phase], groups);
+        for (int at = 0; at < job->ngroups && job->rank == 0; at++) {
+            const double *shown = (phase == TOTAL ? total_us : us) + (size_t)at * (size_t)n;
             const bench_sequence series = {shown, (size_t)n, NULL, 1};
-            if (phase < TOTAL)
-                control_latest(job, at, c->us[phase], n, us);
-            for (int i = 0; phase < TOTAL && i < n; i++)
-                total_us[i] += us[i];
-            group->wrong = control_group_sum(job, at, c->own_wrong[phase]);
-            if (job->rank == 0)
-                group->stats = bench_stats_series(&series, 0.001, scratch);
+            groups[at].stats = bench_stats_series(&series, 0.001, scratch);
         }
     }
 }
@@ -461,10 +452,10 @@ static weir_status init_measure(control_run *run)
         status = run_repetition(&unused_us);
     if (status != WEIR_OK)
         return status;
-    double *scratch = calloc(3 * (size_t)n + 1, sizeof *scratch);
+    double *scratch = calloc((1 + 2 * (size_t)job->ngroups) * (size_t)n + 1, sizeof *scratch);
     int failed = !scratch;
     for (int i = 0; i < ncandidates && job->ngroups > 1; i++) {
-        candidates[i].groups = calloc(PHASES * (size_t)job->ngroups, sizeof(control_group));
+        candidates[i].groups = calloc(PHASES * (size_t)job->ngroups, sizeof(bench_part));
         failed |= !candidates[i].groups;
     }
     if (failed)

@@ -78,6 +78,25 @@ int bench_exchange_group(const bench_job *job, void *all, size_t bytes)
     return 0;
 }
 
+int bench_exchange_share(const bench_job *job, void *data, size_t bytes)
+{
+    if (job->ngroups == 1) {
+        bench_exchange_broadcast(job, data, bytes, 0);
+        return 0;
+    }
+    char *all = calloc((size_t)job->group_nranks, bytes);
+    if (bench_exchange_fold(job, BENCH_FOLD_MIN, all != NULL) < 1) {
+        free(all);
+        return -1;
+    }
+    memcpy(all + (size_t)job->group_rank * bytes, data, bytes);
+    const int failed = bench_exchange_group(job, all, bytes);
+    if (!failed)
+        memcpy(data, all, bytes);
+    free(all);
+    return failed;
+}
+
 static double fold_two(bench_fold fold, double a, double b)
 {
     switch (fold) {
@@ -103,8 +122,10 @@ double bench_exchange_fold(const bench_job *job, bench_fold fold, double mine)
     return folded;
 }
 
-void bench_exchange_reduce(const bench_job *job, bench_fold fold, const double *mine, int count,
-                           double *result)
+/* Combines the values of each group's ranks, or, without groups, of all. The leader of a group is
+ * the first of its ranks. */
+static void reduce(const bench_job *job, bench_fold fold, const double *mine, int count, int groups,
+                   double *result)
 {
     enum { PART = 512 };
     double part[PART];
@@ -117,9 +138,26 @@ void bench_exchange_reduce(const bench_job *job, bench_fold fold, const double *
         }
         memmove(result + at, mine + at, bytes);
         for (int peer = 1; peer < job->nranks; peer++) {
+            const int group = groups ? job->group_of[peer] : 0;
+            double *to = result + (size_t)group * (size_t)count + at;
             exchange_receive(job, part, bytes, peer);
-            for (int i = 0; i < n; i++)
-                result[at + i] = fold_two(fold, result[at + i], part[i]);
+            if (groups && job->groups[group].leader == peer)
+                memcpy(to, part, bytes);
+            else
+                for (int i = 0; i < n; i++)
+                    to[i] = fold_two(fold, to[i], part[i]);
         }
     }
+}
+
+void bench_exchange_reduce(const bench_job *job, bench_fold fold, const double *mine, int count,
+                           double *result)
+{
+    reduce(job, fold, mine, count, 0, result);
+}
+
+void bench_exchange_reduce_groups(const bench_job *job, bench_fold fold, const double *mine,
+                                  int count, double *result)
+{
+    reduce(job, fold, mine, count, 1, result);
 }

@@ -23,6 +23,9 @@ void *bench_exchange_collect(const bench_job *job, const void *mine, size_t byte
 /* Gives every rank the blocks of its group: all has group_nranks of them, of which the rank's own
  * is filled. Collective over all ranks. Returns 0, or -1 on all ranks without memory. */
 int bench_exchange_group(const bench_job *job, void *all, size_t bytes);
+/* Gives every rank the bytes of its group's rank 0. Collective over all ranks. Returns 0, or -1 on
+ * all ranks without memory. */
+int bench_exchange_share(const bench_job *job, void *data, size_t bytes);
 /* Combines one value of every rank; every rank gets the result. Exact for whole numbers below
  * 2^53. */
 double bench_exchange_fold(const bench_job *job, bench_fold fold, double mine);
@@ -30,6 +33,10 @@ double bench_exchange_fold(const bench_job *job, bench_fold fold, double mine);
  * values and may be mine; it is not used on other ranks. */
 void bench_exchange_reduce(const bench_job *job, bench_fold fold, const double *mine, int count,
                            double *result);
+/* The same for the arrays of each group's ranks: on rank 0 result has room for ngroups x count
+ * values, a row for each group. */
+void bench_exchange_reduce_groups(const bench_job *job, bench_fold fold, const double *mine,
+                                  int count, double *result);
 /* Ends the process because an exchange failed: see above. */
 _Noreturn void bench_exchange_fail(const bench_job *job);
 

@@ -219,6 +219,22 @@ int bench_job_least_nranks(const bench_job *job)
     return least;
 }
 
+int bench_job_rank_of(const bench_job *job, int group_rank)
+{
+    int rank = 0;
+    for (int before = group_rank; job->group_of[rank] != job->group || before-- > 0;)
+        rank++;
+    return rank;
+}
+
+int bench_job_most_nodes(const bench_job *job)
+{
+    int most = 1;
+    for (int i = 0; i < job->ngroups; i++)
+        most = job->groups[i].nnodes > most ? job->groups[i].nnodes : most;
+    return most;
+}
+
 int bench_job_is_even(const bench_job *job)
 {
     return bench_job_least_nranks(job) * job->ngroups == job->nranks;

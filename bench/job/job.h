@@ -83,6 +83,10 @@ weir_status bench_job_divide(bench_job *job, const bench_split *split);
 /* 1 if all groups have the same number of ranks; the least number of a group. Pure. */
 int bench_job_is_even(const bench_job *job);
 int bench_job_least_nranks(const bench_job *job);
+/* The job's rank that has the place group_rank in this rank's group. Pure. */
+int bench_job_rank_of(const bench_job *job, int group_rank);
+/* The largest number of nodes of a group, once the job is connected. Pure. */
+int bench_job_most_nodes(const bench_job *job);
 /* Places and binds the process, creates weir's communicator, and opens the rank's GPU
  * if the backend is CUDA. Collective; agreed; a failure is reported on standard error. */
 weir_status bench_job_connect(bench_job *job, weir_backend backend);

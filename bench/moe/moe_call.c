@@ -113,7 +113,7 @@ void bench_moe_calls_close(moe_calls *calls)
  * which end when it returns, so its clock counts. */
 static int is_timed_on_gpu(const bench_job *job)
 {
-    return job->gpu && job->nnodes == 1;
+    return job->gpu && bench_job_most_nodes(job) == 1;
 }
 
 /* Two allreduces precede the first event: a long one, because the first long transfer after the

@@ -14,7 +14,7 @@ static void device_alias(moe_candidate *c, moe_device *d)
     for (int v = 0; v < WEIRV_MOE_VERSIONS; v++) {
         d->versions[v] = d->slots[v] =
             (moe_inputs){c->x[v], c->outputs, c->weights[v],
-                         (int32_t *)(uintptr_t)weirv_moe_experts(t->oracle, v, t->job->rank)};
+                         (int32_t *)(uintptr_t)weirv_moe_experts(t->oracle, v, t->rank)};
     }
     d->rows = c->rows;
     d->out = c->out;
@@ -89,13 +89,12 @@ static weir_status device_fill_experts(moe_candidate *c, moe_device *d, int vers
 {
     const bench_moe_trial *t = c->trial;
     const size_t k = (size_t)t->config.topk, bytes = (size_t)t->tokens * k * sizeof(int32_t);
-    const size_t tokens = (size_t)weirv_moe_tokens(t->oracle, version, t->job->rank);
+    const size_t tokens = (size_t)weirv_moe_tokens(t->oracle, version, t->rank);
     int32_t *experts = malloc(bytes);
     if (!experts)
         return bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for experts");
     memset(experts, 0xff, bytes); /* -1 */
-    memcpy(experts, weirv_moe_experts(t->oracle, version, t->job->rank),
-           tokens * k * sizeof(int32_t));
+    memcpy(experts, weirv_moe_experts(t->oracle, version, t->rank), tokens * k * sizeof(int32_t));
     weir_status status = bench_gpu_push(t->job->gpu, d->versions[version].experts, experts, bytes);
     free(experts);
     return status;
@@ -189,7 +188,7 @@ weir_status bench_moe_device_store(moe_candidate *c, moe_device *d, int version,
     if (status == WEIR_OK && parts & MOE_PART_GUARD) {
         const size_t row = c->info.recv_row_bytes;
         const size_t at =
-            row * (size_t)weirv_moe_end_row(c->trial->oracle, version, c->trial->job->rank);
+            row * (size_t)weirv_moe_end_row(c->trial->oracle, version, c->trial->rank);
         status = bench_gpu_push(gpu, d->rows + at, c->rows + at, row);
     }
     return status;

@@ -1,6 +1,8 @@
 /* The faults of bench_moe's --inject: where there is a place for them, and what they do there. */
 #include "bench/moe/moe_trial.h"
 
+#include "bench/job/exchange.h"
+
 #include <string.h>
 
 static const char *const fault_names[BENCH_MOE_FAULTS] = {
@@ -26,10 +28,10 @@ const char *bench_moe_fault_name(bench_moe_fault fault)
 static size_t row_of(moe_candidate *c, int version, int index)
 {
     int source, token, choice;
-    const int count = weirv_moe_received(c->trial->oracle, version, c->trial->job->rank);
+    const int count = weirv_moe_received(c->trial->oracle, version, c->trial->rank);
     index = index < 0 || index >= count ? count - 1 : index;
-    return count ? (size_t)weirv_moe_row(c->trial->oracle, version, c->trial->job->rank, index,
-                                         &source, &token, &choice)
+    return count ? (size_t)weirv_moe_row(c->trial->oracle, version, c->trial->rank, index, &source,
+                                         &token, &choice)
                  : 0;
 }
 
@@ -75,18 +77,39 @@ static int has_place(const bench_moe_trial *t, int version, int rank)
            (t->options->fault == BENCH_MOE_SWAP_OUTPUTS);
 }
 
-moe_target bench_moe_inject_target(const bench_moe_trial *t, int iterations)
+/* Whether the option leaves the rank of the job open, or names this one. */
+static int may_have_fault(const bench_moe_options *o, int rank)
 {
-    if (t->options->fault == BENCH_MOE_NO_FAULT)
-        return (moe_target){-1, -1};
-    /* Iterations with all versions, the first one last: others have an iteration before them. */
-    for (int i = 1; i <= WEIRV_MOE_VERSIONS; i++) {
-        const int iteration = i % iterations;
-        for (int rank = 0; rank < t->job->nranks; rank++)
-            if (has_place(t, iteration % WEIRV_MOE_VERSIONS, rank))
-                return (moe_target){iteration, rank};
+    return o->fault_rank < 0 || o->fault_rank == rank;
+}
+
+/* Of this rank's group. Iterations with all versions, the first one last: others have an iteration
+ * before them. *turn: the iterations are tried in this order; after the last one, there is no
+ * place. */
+static moe_target target_of_group(const bench_moe_trial *t, int iterations, int *turn)
+{
+    for (*turn = 1; *turn <= WEIRV_MOE_VERSIONS; ++*turn) {
+        const int iteration = *turn % iterations;
+        for (int rank = 0; rank < t->nranks; rank++)
+            if (may_have_fault(t->options, t->names[rank]) &&
+                has_place(t, iteration % WEIRV_MOE_VERSIONS, rank))
+                return (moe_target){iteration, t->names[rank]};
     }
     return (moe_target){-1, -1};
+}
+
+moe_target bench_moe_inject_target(const bench_moe_trial *t, int iterations)
+{
+    const int nranks = t->job->nranks;
+    int turn;
+    if (t->options->fault == BENCH_MOE_NO_FAULT)
+        return (moe_target){-1, -1};
+    const moe_target mine = target_of_group(t, iterations, &turn);
+    const int first = (int)bench_exchange_fold(t->job, BENCH_FOLD_MIN,
+                                               turn * nranks + (mine.rank < 0 ? 0 : mine.rank));
+    turn = first / nranks;
+    return turn > WEIRV_MOE_VERSIONS ? (moe_target){-1, -1}
+                                     : (moe_target){turn % iterations, first % nranks};
 }
 
 /* ------------------------------------------------------------------- faults */
@@ -139,7 +162,7 @@ void bench_moe_inject_keep(moe_candidate *c, int version)
     if (c->trial->options->fault != BENCH_MOE_STALE_ROW)
         return;
     memset(c->kept, 0, bytes);
-    if (!weirv_moe_received(c->trial->oracle, version, c->trial->job->rank))
+    if (!weirv_moe_received(c->trial->oracle, version, c->trial->rank))
         return;
     memcpy(c->kept, received_row(c, row), bytes);
     memcpy(c->kept + c->info.row_bytes, received_scales(c, row), scales_bytes(c));
@@ -168,7 +191,7 @@ static int inject_lost_count(moe_candidate *c)
 
 static int inject_exchange(moe_candidate *c, int version, size_t first)
 {
-    const int index = other_token(c->trial, version, c->trial->job->rank);
+    const int index = other_token(c->trial, version, c->trial->rank);
     if (index < 0)
         return 0;
     const size_t other = row_of(c, version, index);
@@ -185,7 +208,7 @@ static int inject_empty(moe_candidate *c, size_t row)
 
 int bench_moe_inject_received(moe_candidate *c, int version, int whole)
 {
-    const int rank = c->trial->job->rank;
+    const int rank = c->trial->rank;
     const size_t first = row_of(c, version, 0);
     const size_t end = (size_t)weirv_moe_end_row(c->trial->oracle, version, rank);
     if (!weirv_moe_received(c->trial->oracle, version, rank))
@@ -215,14 +238,14 @@ int bench_moe_inject_received(moe_candidate *c, int version, int whole)
 static int inject_outputs_exchange(moe_candidate *c, int version)
 {
     const size_t bytes = c->info.row_bytes;
-    const int index = other_token(c->trial, version, c->trial->job->rank);
+    const int index = other_token(c->trial, version, c->trial->rank);
     return swap_bytes(c->outputs + row_of(c, version, 0) * bytes,
                       c->outputs + row_of(c, version, index) * bytes, bytes);
 }
 
 int bench_moe_inject_outputs(moe_candidate *c, int version)
 {
-    const int choice = first_choice(c->trial, version, c->trial->job->rank);
+    const int choice = first_choice(c->trial, version, c->trial->rank);
     if (c->trial->options->fault == BENCH_MOE_SWAP_OUTPUTS)
         return inject_outputs_exchange(c, version);
     if (!is_weight_of_combine(c->trial) || choice < 0)
@@ -234,7 +257,7 @@ int bench_moe_inject_outputs(moe_candidate *c, int version)
 
 void bench_moe_inject_undo(moe_candidate *c, int version)
 {
-    const int choice = first_choice(c->trial, version, c->trial->job->rank);
+    const int choice = first_choice(c->trial, version, c->trial->rank);
     if (is_weight_of_combine(c->trial) && choice >= 0)
         c->weights[version][choice] = c->kept_weight;
 }

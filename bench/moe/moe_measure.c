@@ -33,6 +33,7 @@ typedef struct moe_measurement {
     bench_moe_trial *trial;
     moe_subject subjects[MOE_CANDIDATES_MAX];
     int count, iterations;
+    double *scratch;                   /* of several groups: a time of each iteration and group */
     int dispatch_every, combine_every; /* rows compared as a whole: one of so many */
     moe_target target;                 /* of the fault */
 } moe_measurement;
@@ -52,7 +53,7 @@ static void check_received(moe_measurement *m, moe_subject *s, moe_phase phase, 
     moe_candidate *c = &s->candidate;
     const bench_moe_trial *t = m->trial;
     char message[WEIRV_MOE_MESSAGE];
-    const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR, rank = t->job->rank;
+    const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR, rank = t->rank;
     const int end = weirv_moe_end_row(t->oracle, version, rank);
     const weirv_moe_received_rows got = {
         c->rows,
@@ -76,16 +77,16 @@ static void check_combined(moe_measurement *m, moe_subject *s, moe_phase phase, 
     const bench_moe_trial *t = m->trial;
     char message[WEIRV_MOE_MESSAGE];
     const weirv_moe_sample sample = {m->combine_every, iteration % m->combine_every};
-    const uint64_t wrong = weirv_moe_check_combine(
-        t->oracle, version, t->job->rank, s->candidate.out, added,
-        t->config.layout == WEIR_MOE_EXPERT_MAJOR, s->candidate.tolerance, sample, message);
+    const uint64_t wrong = weirv_moe_check_combine(t->oracle, version, t->rank, s->candidate.out,
+                                                   added, t->config.layout == WEIR_MOE_EXPERT_MAJOR,
+                                                   s->candidate.tolerance, sample, message);
     keep_error(s, phase, wrong, message);
 }
 
 /* Fills the row after the last one that may be written. */
 static void set_guard(const moe_candidate *c, int version)
 {
-    const int end = weirv_moe_end_row(c->trial->oracle, version, c->trial->job->rank);
+    const int end = weirv_moe_end_row(c->trial->oracle, version, c->trial->rank);
     memset(c->rows + (size_t)end * c->info.recv_row_bytes, WEIRV_MOE_GUARD, c->info.recv_row_bytes);
 }
 
@@ -140,7 +141,7 @@ static weir_status fill_outputs(moe_measurement *m, moe_candidate *c, int versio
 {
     if (c->holds_outputs[version] && !is_faulty)
         return WEIR_OK;
-    weirv_moe_fill_outputs(m->trial->oracle, version, m->trial->job->rank, c->outputs);
+    weirv_moe_fill_outputs(m->trial->oracle, version, m->trial->rank, c->outputs);
     if (is_faulty)
         m->trial->planted += bench_moe_inject_outputs(c, version);
     c->holds_outputs[version] = m->trial->job->gpu && !is_faulty;
@@ -245,18 +246,46 @@ static weir_status alloc_times(moe_measurement *m)
     return bench_job_agree(m->trial->job, status, "times");
 }
 
-/* Prints the first error of the lowest rank that has one. Collective. */
+/* Prints the first error of the lowest rank that has one, with the rank's group, whose experts the
+ * error names. Collective. */
 static void report_errors(const moe_measurement *m, const moe_subject *s)
 {
     const bench_job *job = m->trial->job;
-    char *all = bench_exchange_collect(job, s->message, sizeof s->message);
+    char *all = bench_exchange_collect(job, s->message, sizeof s->message), group[32] = "";
     for (int rank = 0; all && rank < job->nranks; rank++) {
         const char *message = all + (size_t)rank * sizeof s->message;
-        if (*message) {
-            bench_job_say(job, "%d tokens: %s", m->trial->tokens, message);
-            break;
-        }
+        if (!*message)
+            continue;
+        if (job->ngroups > 1)
+            snprintf(group, sizeof group, "group %d: ", job->groups[job->group_of[rank]].color);
+        bench_job_say(job, "%d tokens: %s%s", m->trial->tokens, group, message);
+        break;
     }
+    free(all);
+}
+
+/* Makes room for what each of several groups measures. Collective; agreed. */
+static weir_status alloc_parts(moe_measurement *m, moe_point *point)
+{
+    bench_job *job = m->trial->job;
+    const size_t n = (size_t)job->ngroups;
+    weir_status status = WEIR_OK;
+    if (n == 1)
+        return WEIR_OK;
+    point->parts = calloc((size_t)MOE_PHASES * MOE_CANDIDATES_MAX * n, sizeof *point->parts);
+    point->volumes = calloc(n, sizeof *point->volumes);
+    m->scratch = calloc(n * (size_t)m->iterations, sizeof *m->scratch);
+    if (!point->parts || !point->volumes || !m->scratch)
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for groups");
+    return bench_job_agree(job, status, "groups");
+}
+
+/* Gives rank 0 the volume of each group. Collective. */
+static void collect_volumes(const bench_job *job, moe_point *point)
+{
+    moe_volume *all = bench_exchange_collect(job, &point->volume, sizeof point->volume);
+    for (int i = 0; all && i < job->ngroups; i++)
+        point->volumes[i] = all[job->groups[i].leader];
     free(all);
 }
 
@@ -272,6 +301,11 @@ static void collect_phase(moe_measurement *m, moe_point *point, moe_phase phase)
                                   : s->wrong[phase];
         *r = (moe_result){
             .candidate = s->candidate.ops, .phase = phase, .iterations = m->iterations};
+        if (point->parts) {
+            r->parts = point->parts + (size_t)(point->count - 1) * (size_t)job->ngroups;
+            bench_parts_put_wrong(job, here, r->parts);
+            bench_parts_put_times(job, s->us[phase], m->iterations, m->scratch, r->parts);
+        }
         r->wrong = (uint64_t)bench_exchange_fold(job, BENCH_FOLD_SUM, (double)here);
         bench_exchange_reduce(job, BENCH_FOLD_MAX, s->us[phase], m->iterations, s->us[phase]);
         if (job->rank == 0)
@@ -328,6 +362,7 @@ static void close_subjects(moe_measurement *m)
         for (int phase = 0; phase < MOE_PHASES; phase++)
             free(m->subjects[i].us[phase]);
     }
+    free(m->scratch);
 }
 
 /* One row out of how many is compared as a whole; the others at both ends. */
@@ -367,11 +402,15 @@ weir_status bench_moe_measure(void *measured)
         m.combine_every = every_of((size_t)t->tokens, info->row_bytes);
         status = run_subjects(&m);
     }
+    if (status == WEIR_OK)
+        status = alloc_parts(&m, point);
     if (status == WEIR_OK) {
         const int phases = t->options->chain ? MOE_PHASES : MOE_PHASE_CHAIN;
         for (int i = 0; i < m.count; i++)
             report_errors(&m, &m.subjects[i]);
         point->volume = bench_moe_volume(t, m.subjects[0].candidate.info.recv_row_bytes);
+        if (point->parts)
+            collect_volumes(t->job, point);
         for (int phase = 0; phase < phases; phase++)
             collect_phase(&m, point, (moe_phase)phase);
         if (t->job->gpu && t->job->nranks == 1)

@@ -33,7 +33,7 @@ static void ep_list(moe_candidate *c, int version, const char *x, ep_rows *rows)
     for (int i = 0; i < rows->count; i++) {
         int source, token, choice;
         ep_expected *e = &rows->expected[i];
-        e->row = weirv_moe_row(t->oracle, version, t->job->rank, i, &source, &token, &choice);
+        e->row = weirv_moe_row(t->oracle, version, t->rank, i, &source, &token, &choice);
         const int32_t *experts = weirv_moe_experts(t->oracle, version, source);
         e->expert = experts[token * t->config.topk + choice] - c->info.first_expert;
         e->hash = ep_hash(x + ((size_t)source * (size_t)t->tokens + (size_t)token) * row, row);
@@ -46,8 +46,8 @@ weir_status bench_ep_rows_open(moe_candidate *c, int version, int slots, ep_rows
 {
     const bench_moe_trial *t = c->trial;
     const size_t rank_bytes = (size_t)t->tokens * c->info.row_bytes;
-    char *x = malloc((size_t)t->job->nranks * rank_bytes);
-    rows->count = weirv_moe_received(t->oracle, version, t->job->rank);
+    char *x = malloc((size_t)t->nranks * rank_bytes);
+    rows->count = weirv_moe_received(t->oracle, version, t->rank);
     rows->slots = slots;
     rows->expected = calloc((size_t)rows->count + 1, sizeof *rows->expected);
     rows->unknown = calloc((size_t)slots, sizeof *rows->unknown);
@@ -56,7 +56,7 @@ weir_status bench_ep_rows_open(moe_candidate *c, int version, int slots, ep_rows
         free(x);
         return bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for NCCL EP's rows");
     }
-    for (int rank = 0; rank < t->job->nranks; rank++)
+    for (int rank = 0; rank < t->nranks; rank++)
         weirv_moe_fill_tokens(t->oracle, version, version, rank, x + (size_t)rank * rank_bytes);
     ep_list(c, version, x, rows);
     free(x);

@@ -182,14 +182,23 @@ static int inject_read(const weiri_option *option, const char *text, void *setti
 {
     bench_moe_options *o = settings_of(settings);
     (void)option;
+    const size_t word = strcspn(text, ":");
+    long long rank = -1;
+    o->fault = BENCH_MOE_NO_FAULT;
     if (!strcmp(text, "list"))
         o->common.action = BENCH_ACTION_LIST_FAULTS;
-    for (int i = 1; i < BENCH_MOE_FAULTS; i++)
-        if (!strcmp(text, bench_moe_fault_name((bench_moe_fault)i)))
+    for (int i = 1; i < BENCH_MOE_FAULTS; i++) {
+        const char *name = bench_moe_fault_name((bench_moe_fault)i);
+        if (strlen(name) == word && !strncmp(text, name, word))
             o->fault = i;
-    if (o->common.action == BENCH_ACTION_LIST_FAULTS || o->fault)
+    }
+    const int is_read =
+        !text[word] || weiri_whole_read(text + word + 1, 0, WEIR_RANKS_MAX - 1, &rank) == 0;
+    o->fault_rank = (int)rank;
+    if (o->common.action == BENCH_ACTION_LIST_FAULTS || (o->fault && is_read))
         return 0;
-    return weiri_expect(expected, "list, or a fault of --inject list");
+    return weiri_expect(expected, "list, or a fault of --inject list, such as flip-bit, and if "
+                                  "wanted its rank, as in flip-bit:3");
 }
 
 static void inject_write(const weiri_option *option, const void *settings, FILE *to)
@@ -197,6 +206,8 @@ static void inject_write(const weiri_option *option, const void *settings, FILE 
     const bench_moe_options *o = settings_at(settings);
     (void)option;
     fputs(o->fault ? bench_moe_fault_name((bench_moe_fault)o->fault) : "", to);
+    if (o->fault && o->fault_rank >= 0)
+        fprintf(to, ":%d", o->fault_rank);
 }
 
 static int tune_read(const weiri_option *option, const char *text, void *settings, char *expected)
@@ -233,8 +244,9 @@ static const weiri_option rows[] = {
     {0, "hidden", "N", &weiri_option_int, AT(hidden), 1, 1 << 24, "1024", .flags = SAME,
      .help = "elements of a row, a multiple of 16 bytes"},
     {0, "experts", "N", &weiri_option_int, AT(experts), 1, 65536, "0", .flags = SAME | EXPLAINED,
-     .help = "experts on all ranks together, a multiple of the number of ranks (default: 4 for "
-             "each rank)"},
+     .help =
+         "experts on all ranks of a group together, a multiple of its number of ranks (default: "
+         "4 for each rank)"},
     {0, "topk", "N", &weiri_option_int, AT(topk), 1, WEIR_MOE_TOPK_MAX, "2", .flags = SAME,
      .help = "choices of each token, 1 to 16"},
     {0, "routing", "WORD[:VALUE]", &type_routing, 0, .initial = "uniform",
@@ -275,14 +287,16 @@ static const weiri_option rows[] = {
      .help = "end with PASS, or with FAIL and exit code 1, if the average bus bandwidth is "
              "below this floor (default: 90% of NCCL_TESTS_MIN_BW, if it is set)"},
     BENCH_ROW_CSV(COMMON),
+    BENCH_ROW_SPLIT(COMMON),
     {0, "ceiling", "FILE", &weiri_option_text, AT(common.ceiling_path),
      .help = "compare results with the links that weir-topo --measure FILE recorded"},
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
      .help = "seed of data and routings"},
-    {0, "inject", "list|FAULT", &type_inject, 0, .flags = SAME,
+    {0, "inject", "list|FAULT[:RANK]", &type_inject, 0, .flags = SAME,
      .help =
          "inject a fault into the second timed dispatch and combine of each number of tokens, to "
-         "show that it is found; exit code 2 if the fault changed nothing; list: print the faults"},
+         "show that it is found, on RANK, else on the lowest rank that has a place for it; exit "
+         "code 2 if the fault changed nothing; list: print the faults"},
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(common.backend), .initial = "auto",
      .flags = SAME | EXPLAINED,
      .help = "memory of the buffers; auto: GPUs if all ranks have one (default: auto)"},
@@ -343,8 +357,9 @@ weir_status bench_moe_options_parse(int argc, char **argv, bench_moe_options *o,
     }
     if (o->common.action != BENCH_ACTION_RUN)
         return WEIR_OK;
-    const int failed =
-        bench_floor_of_environment(&o->common, problem) != 0 || check_together(o, problem) != 0;
+    const int failed = bench_split_of_options(&o->common, problem) != 0 ||
+                       bench_floor_of_environment(&o->common, problem) != 0 ||
+                       check_together(o, problem) != 0;
     return failed ? WEIR_ERR_INVALID : WEIR_OK;
 }
 

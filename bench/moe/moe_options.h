@@ -32,15 +32,15 @@ const char *bench_moe_fault_name(bench_moe_fault fault);
 typedef struct bench_moe_options {
     bench_options common;                      /* what other benchmarks have as well */
     int tokens[BENCH_MOE_TOKENS_MAX], ntokens; /* per rank, one row of the table each */
-    int hidden, experts, topk;
-    int fp8;    /* --dispatch-dtype fp8 */
-    int layout; /* weir_moe_layout */
+    int hidden, experts, topk; /* experts 0: a number for each rank, see bench_moe_experts */
+    int fp8;                   /* --dispatch-dtype fp8 */
+    int layout;                /* weir_moe_layout */
     int alignment;
     int chain;        /* pairs timed together; 0: none */
     int spread;       /* weirv_moe_spread */
     double parameter; /* of it */
     const char *routing_text, *trace, *model;
-    int fault; /* bench_moe_fault */
+    int fault, fault_rank; /* bench_moe_fault; of the job, -1: any */
     int max_blocks;
 } bench_moe_options;
 

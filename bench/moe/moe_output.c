@@ -1,10 +1,12 @@
 /* The table and the CSV file of bench_moe: see moe_output.h. */
 #include "bench/moe/moe_output.h"
 
+#include "base/words.h"
 #include "bench/output/floor.h"
 #include "bench/output/table.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const char *const phase_names[MOE_PHASES] = {"dispatch", "combine", "pair", "chain"};
 
@@ -46,20 +48,57 @@ static double ceiling_pct(const moe_output *out, double link_bytes, const moe_re
     return r->wrong ? NAN : bench_ceiling_pct(&out->report->ceiling, gbs(link_bytes, us), us);
 }
 
-static void csv_put_candidate(bench_record *f, const moe_output *out, const moe_result *r)
+/* What a row of the CSV has of all ranks, or of one of several groups. A row of all ranks has the
+ * first group's ranks, experts and volume. */
+typedef struct moe_view {
+    const bench_group *group;
+    int is_part, experts; /* is_part: a row of one group */
+    const moe_volume *volume;
+    const bench_stats *stats;
+    uint64_t wrong;
+} moe_view;
+
+enum { ALL = -1 };
+static moe_view view_of(const moe_output *out, const moe_point *point, const moe_result *r,
+                        int group)
+{
+    const bench_job *job = out->report->run->job;
+    const int is_part = group != ALL;
+    moe_view view = {.group = &job->groups[is_part ? group : job->group], .is_part = is_part};
+    view.experts = bench_moe_experts(out->options, view.group->nranks);
+    view.volume = is_part ? &point->volumes[group] : &point->volume;
+    view.stats = is_part ? &r->parts[group].stats : &r->stats;
+    view.wrong = is_part ? r->parts[group].wrong : r->wrong;
+    return view;
+}
+
+static void csv_put_run(bench_record *f, const moe_output *out, const moe_view *view)
+{
+    char color[16];
+    snprintf(color, sizeof color, "%d", view->group->color);
+    if (view->is_part)
+        bench_record_put_run_of(f, out->report->run, view->group->nranks, view->group->nnodes,
+                                color);
+    else
+        bench_record_put_run(f, out->report->run);
+}
+
+static void csv_put_candidate(bench_record *f, const moe_output *out, const moe_view *view,
+                              const moe_result *r)
 {
     const bench_job *job = out->report->run->job;
     const int is_weir = r->candidate == &bench_moe_weir;
     PRINT(f, COLLECTIVE, "moe_%s", phase_names[r->phase]);
     PUT(f, TRANSPORT, is_weir ? weir_transport_name(weir_comm_transport(job->comm)) : "");
     PUT(f, CONTENDER, r->candidate->name);
-    PUT(f, ALGO, !is_weir ? r->candidate->algo : job->nnodes > 1 ? "node-first" : "read");
+    PUT(f, ALGO, !is_weir ? r->candidate->algo : view->group->nnodes > 1 ? "node-first" : "read");
 }
 
 static void csv_put_shape(bench_record *f, const moe_output *out, const bench_moe_trial *t,
-                          const moe_volume *volume, const moe_result *r)
+                          const moe_view *view, const moe_result *r)
 {
     const weir_moe_config *c = &t->config;
+    const moe_volume *volume = view->volume;
     PUT(f, DTYPE, weir_dtype_name(c->dtype));
     PUT(f, REDOP, r->phase == MOE_PHASE_DISPATCH ? "none" : "sum");
     PUT(f, ROOT, "-1");
@@ -68,13 +107,13 @@ static void csv_put_shape(bench_record *f, const moe_output *out, const bench_mo
     PRINT(f, COUNT, "%d", t->tokens);
     PRINT(f, ITERS, "%d", r->iterations);
     PRINT(f, DIST, "%.40s/%s/h%d-e%d-k%d-a%d/%s/%s%s", out->options->routing_text,
-          weir_moe_layout_name(c->layout), c->hidden, c->experts, c->topk, out->options->alignment,
-          weir_dtype_name(c->dispatch_dtype),
+          weir_moe_layout_name(c->layout), c->hidden, view->experts, c->topk,
+          out->options->alignment, weir_dtype_name(c->dispatch_dtype),
           out->options->common.buffers == BENCH_BUFFERS_PLAIN ? "plain" : "weir",
           out->options->common.graph ? "/graph" : "");
     PRINT(f, TOKENS, "%d", t->tokens);
     PRINT(f, HIDDEN, "%d", c->hidden);
-    PRINT(f, EXPERTS, "%d", c->experts);
+    PRINT(f, EXPERTS, "%d", view->experts);
     PRINT(f, TOPK, "%d", c->topk);
     PUT(f, LAYOUT, weir_moe_layout_name(c->layout));
     PUT(f, DISPATCH_DTYPE, weir_dtype_name(c->dispatch_dtype));
@@ -83,31 +122,33 @@ static void csv_put_shape(bench_record *f, const moe_output *out, const bench_mo
 }
 
 static void csv_put_result(bench_record *f, const moe_output *out, const bench_moe_trial *t,
-                           const moe_volume *volume, const moe_result *r)
+                           const moe_view *view, const moe_result *r)
 {
-    const double link_bytes = phase_link_bytes(t, r->phase, volume);
-    const double rows_bytes = phase_bytes(t, r->phase, volume->rows_bytes);
-    bench_record_put_verdict(f, 1, (unsigned long long)r->wrong, "exact");
+    const double link_bytes = phase_link_bytes(t, r->phase, view->volume);
+    const double rows_bytes = phase_bytes(t, r->phase, view->volume->rows_bytes);
+    const double us = view->stats->median;
+    bench_record_put_verdict(f, 1, (unsigned long long)view->wrong, "exact");
     PUT(f, COUNTS, "");
-    bench_record_put_ceiling(f, ceiling_pct(out, link_bytes, r));
+    bench_record_put_ceiling(f, view->is_part ? NAN : ceiling_pct(out, link_bytes, r));
     bench_record_leave(f, BENCH_COLUMN_LAST_RANK, BENCH_COLUMN_SKEW_US);
     bench_record_put_conditions(
         f, out->report->run, r->phase == MOE_PHASE_CHAIN ? "back-to-back" : "barrier-operation",
         r->candidate != &bench_moe_weir ? "" : NULL,
         r->candidate == &bench_moe_nccl_ep && out->report->run->job->starves_peers, 0);
-    bench_record_put_times(f, r->wrong ? NULL : &r->stats, gbs(rows_bytes, r->stats.median),
-                           gbs(link_bytes, r->stats.median));
+    bench_record_put_times(f, view->wrong ? NULL : view->stats, gbs(rows_bytes, us),
+                           gbs(link_bytes, us));
 }
 
-static void csv_row(moe_output *out, const bench_moe_trial *t, const moe_volume *volume,
-                    const moe_result *r)
+static void csv_row(moe_output *out, const moe_point *point, const moe_result *r, int group)
 {
+    const bench_moe_trial *t = &point->trial;
+    const moe_view view = view_of(out, point, r, group);
     bench_record record;
     bench_record_begin(&record);
-    bench_record_put_run(&record, out->report->run);
-    csv_put_candidate(&record, out, r);
-    csv_put_shape(&record, out, t, volume, r);
-    csv_put_result(&record, out, t, volume, r);
+    csv_put_run(&record, out, &view);
+    csv_put_candidate(&record, out, &view, r);
+    csv_put_shape(&record, out, t, &view, r);
+    csv_put_result(&record, out, t, &view, r);
     bench_record_end(&record);
     bench_csv_record(&out->report->csv, &record);
     bench_csv_flush(&out->report->csv);
@@ -123,9 +164,12 @@ static void write_header(const moe_output *out, size_t memory_bytes)
     printf("# Collective test starting: bench_moe\n");
     printf("# Ranks: %d on %s; %s; library memory of the largest group %.1f MiB per rank\n",
            job->nranks, job->host, job->place, (double)memory_bytes / (1 << 20));
-    printf("# Model: hidden %d, experts %d, top-%d%s%s; routing %s; layout %s, alignment %d\n",
-           o->hidden, o->experts, o->topk, o->model ? ", " : "", o->model ? o->model : "",
-           o->routing_text, weir_moe_layout_name((weir_moe_layout)o->layout), o->alignment);
+    bench_parts_begin(stdout, job, &o->common);
+    printf("# Model: hidden %d, experts %d%s, top-%d%s%s; routing %s; layout %s, alignment %d\n",
+           o->hidden, bench_moe_experts(o, job->group_nranks),
+           bench_job_is_even(job) || o->experts ? "" : " in the first group", o->topk,
+           o->model ? ", " : "", o->model ? o->model : "", o->routing_text,
+           weir_moe_layout_name((weir_moe_layout)o->layout), o->alignment);
     printf("# Types: rows %s, dispatched as %s; buffers: %s memory\n",
            weir_dtype_name((weir_dtype)o->common.dtype), o->fp8 ? "f8e4m3 with scales" : "they are",
            o->common.buffers == BENCH_BUFFERS_PLAIN ? "unregistered" : "registered");
@@ -145,9 +189,10 @@ static void write_header(const moe_output *out, size_t memory_bytes)
            "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)");
 }
 
-static void write_row(moe_output *out, const bench_moe_trial *t, const moe_volume *volume,
-                      const moe_result *r)
+static void write_row(moe_output *out, const moe_point *point, const moe_result *r)
 {
+    const bench_moe_trial *t = &point->trial;
+    const moe_volume *volume = &point->volume;
     bench_table *totals = &out->report->table;
     const double bytes = phase_bytes(t, r->phase, volume->rows_bytes);
     const double link_bytes = phase_link_bytes(t, r->phase, volume);
@@ -164,7 +209,9 @@ static void write_row(moe_output *out, const bench_moe_trial *t, const moe_volum
                gbs(bytes, r->stats.median), gbs(link_bytes, r->stats.median), 0, r->stats.p99,
                r->stats.ci_low, r->stats.ci_high, ceiling);
     fflush(stdout);
-    csv_row(out, t, volume, r);
+    csv_row(out, point, r, ALL);
+    for (int group = 0; r->parts && group < out->report->run->job->ngroups; group++)
+        csv_row(out, point, r, group);
     totals->failed += (long)r->wrong;
     if (r->candidate != &bench_moe_weir) {
         out->peer = r->candidate->title;
@@ -183,6 +230,14 @@ static void write_copy(const bench_moe_trial *t, moe_phase phase, const moe_copy
         copy->us > 0 ? 100 * copy->copy_us / copy->us : 0);
 }
 
+static void write_groups(const moe_output *out, const moe_point *point, const moe_result *r)
+{
+    char what[40];
+    const int tokens = point->trial.tokens;
+    snprintf(what, sizeof what, "%d token%s, %s", tokens, weiri_s(tokens), phase_names[r->phase]);
+    bench_parts_write(stdout, out->report->run->job, what, r->candidate->name, r->parts);
+}
+
 /* Notes how much longer the peer took than weir in one phase. */
 static void add_ratio(moe_output *out, const moe_result *weir, const moe_result *peer)
 {
@@ -193,6 +248,14 @@ static void add_ratio(moe_output *out, const moe_result *weir, const moe_result 
     out->ratio_logs[phase] += log(ratio);
     if (!out->ratios[phase]++ || ratio < out->least_ratio[phase])
         out->least_ratio[phase] = ratio;
+}
+
+void bench_moe_point_clear(moe_point *point)
+{
+    free(point->volumes);
+    free(point->parts);
+    point->volumes = NULL;
+    point->parts = NULL;
 }
 
 void bench_moe_output_begin(moe_output *out, bench_report *report, const bench_moe_options *o,
@@ -206,10 +269,13 @@ void bench_moe_output_point(moe_output *out, const moe_point *point)
 {
     for (int i = 0; i < point->count; i++) {
         const moe_result *r = &point->results[i];
-        write_row(out, &point->trial, &point->volume, r);
+        write_row(out, point, r);
         if (r->candidate != &bench_moe_weir)
             add_ratio(out, r - 1, r);
     }
+    for (int i = 0; i < point->count; i++)
+        if (point->results[i].parts)
+            write_groups(out, point, &point->results[i]);
     for (int i = 0; i < MOE_COPIES; i++)
         if (point->copies[i].bytes > 0)
             write_copy(&point->trial, i ? MOE_PHASE_COMBINE : MOE_PHASE_DISPATCH,

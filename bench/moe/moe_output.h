@@ -5,9 +5,9 @@
 #ifndef BENCH_MOE_OUTPUT_H
 #define BENCH_MOE_OUTPUT_H
 
+#include "bench/measure/parts.h"
 #include "bench/moe/moe_trial.h"
 #include "bench/output/report.h"
-#include "bench/statistics/stats.h"
 
 enum { MOE_CANDIDATES_MAX = 2, MOE_COPIES = 2 };
 
@@ -18,6 +18,7 @@ typedef struct moe_result {
     uint64_t wrong; /* rows and counts, of all ranks and iterations */
     int iterations;
     bench_stats stats; /* on rank 0: of the slowest rank's times, us; valid if nothing is wrong */
+    bench_part *parts; /* on rank 0: what each group measured; NULL: the ranks form one */
 } moe_result;
 
 /* A phase of one rank on a GPU beside a copy that reads and writes as many bytes. */
@@ -29,7 +30,9 @@ typedef struct moe_copy {
 /* One number of tokens. */
 typedef struct moe_point {
     bench_moe_trial trial;
-    moe_volume volume;                                   /* of a dispatch */
+    moe_volume volume;   /* of a dispatch of this rank's group; on rank 0, of the first group */
+    moe_volume *volumes; /* on rank 0: of each group; NULL: the ranks form one; owned */
+    bench_part *parts;   /* of all results; owned */
     moe_result results[MOE_PHASES * MOE_CANDIDATES_MAX]; /* the candidates of each phase in turn */
     int count;
     moe_copy copies[MOE_COPIES]; /* dispatch, combine */
@@ -47,6 +50,8 @@ typedef struct moe_output {
 /* Writes the header. */
 void bench_moe_output_begin(moe_output *out, bench_report *report, const bench_moe_options *options,
                             size_t memory_bytes);
+/* Frees what a point owns, but for its trial. */
+void bench_moe_point_clear(moe_point *point);
 /* Writes the lines of a point. */
 void bench_moe_output_point(moe_output *out, const moe_point *point);
 /* Writes the footer. */

@@ -50,7 +50,7 @@ static void mpi_close(moe_candidate *c)
 static int mpi_alloc(const moe_candidate *c, mpi_moe *m)
 {
     const bench_moe_trial *t = c->trial;
-    const size_t n = (size_t)t->job->nranks, tokens = (size_t)t->tokens, k = (size_t)t->config.topk;
+    const size_t n = (size_t)t->nranks, tokens = (size_t)t->tokens, k = (size_t)t->config.topk;
     m->packed = malloc(tokens * k * c->info.row_bytes);
     m->arrived = malloc(((size_t)c->info.recv_rows + 1) * c->info.row_bytes);
     m->position = malloc(tokens * k * sizeof(int));
@@ -84,8 +84,8 @@ static weir_status mpi_open_local(moe_candidate *c)
     if (!m)
         return bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for MPI's buffers");
     m->by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR;
-    m->bins = m->by_expert ? t->config.experts : t->job->nranks;
-    m->own_bins = m->bins / t->job->nranks;
+    m->bins = m->by_expert ? t->config.experts : t->nranks;
+    m->own_bins = m->bins / t->nranks;
     MPI_Type_contiguous((int)c->info.row_bytes, MPI_BYTE, &m->row);
     MPI_Type_commit(&m->row);
     MPI_Type_contiguous(t->config.topk * 4, MPI_BYTE, &m->choices);
@@ -133,9 +133,9 @@ static void copy_choices(const moe_candidate *c, mpi_moe *m, const int32_t *expe
 static void mpi_pack(moe_candidate *c, mpi_moe *m, int version)
 {
     const bench_moe_trial *t = c->trial;
-    const int k = t->config.topk, n = t->job->nranks;
-    const int tokens = weirv_moe_tokens(t->oracle, version, t->job->rank);
-    const int32_t *experts = weirv_moe_experts(t->oracle, version, t->job->rank);
+    const int k = t->config.topk, n = t->nranks;
+    const int tokens = weirv_moe_tokens(t->oracle, version, t->rank);
+    const int32_t *experts = weirv_moe_experts(t->oracle, version, t->rank);
     memset(m->counts, 0, (size_t)m->bins * sizeof(int));
     for (int i = 0; i < tokens * k; i++)
         if (experts[i] >= 0 && same_bin(c, m, experts + i / k * k, i % k) < 0)
@@ -167,7 +167,7 @@ static void mpi_pack(moe_candidate *c, mpi_moe *m, int version)
 
 static void mpi_receive_at(const moe_candidate *c, mpi_moe *m)
 {
-    for (int rank = 0, at = 0; rank < c->trial->job->nranks; rank++) {
+    for (int rank = 0, at = 0; rank < c->trial->nranks; rank++) {
         m->recvs[rank] = 0;
         for (int own = 0; own < m->own_bins; own++)
             m->recvs[rank] += m->received[rank * m->own_bins + own];
@@ -180,7 +180,7 @@ static void mpi_receive_at(const moe_candidate *c, mpi_moe *m)
 /* Copies runs of rows between `arrived`, ordered by rank, and a buffer ordered by expert. */
 static void mpi_move_runs(moe_candidate *c, mpi_moe *m, char *by_expert, int is_back)
 {
-    const int n = c->trial->job->nranks, alignment = c->trial->options->alignment;
+    const int n = c->trial->nranks, alignment = c->trial->options->alignment;
     int first = 0;
     for (int own = 0; own < m->own_bins; own++) {
         int row = first;
@@ -209,7 +209,7 @@ static void mpi_count_experts(moe_candidate *c, const mpi_moe *m)
 {
     const int k = c->trial->config.topk;
     memset(c->counts, 0, (size_t)c->info.local_experts * sizeof *c->counts);
-    for (int rank = 0; rank < c->trial->job->nranks; rank++)
+    for (int rank = 0; rank < c->trial->nranks; rank++)
         for (int i = m->recv_at[rank] * k; i < (m->recv_at[rank] + m->recvs[rank]) * k; i++)
             if (c->row_experts[i] >= 0)
                 c->counts[c->row_experts[i]]++;
@@ -218,7 +218,7 @@ static void mpi_count_experts(moe_candidate *c, const mpi_moe *m)
 static weir_status mpi_dispatch(moe_candidate *c, int version)
 {
     mpi_moe *m = c->state;
-    MPI_Comm comm = c->trial->job->mpi->comm;
+    MPI_Comm comm = c->trial->job->mpi->group;
     mpi_pack(c, m, version);
     MPI_Alltoall(m->counts, m->own_bins, MPI_INT, m->received, m->own_bins, MPI_INT, comm);
     mpi_receive_at(c, m);
@@ -268,7 +268,7 @@ static void mpi_add(moe_candidate *c, mpi_moe *m, int version, int token)
     const weir_moe_config *config = &c->trial->config;
     const int k = config->topk;
     const int32_t *experts =
-        weirv_moe_experts(c->trial->oracle, version, c->trial->job->rank) + token * k;
+        weirv_moe_experts(c->trial->oracle, version, c->trial->rank) + token * k;
     char *out = c->out + (size_t)token * c->info.row_bytes;
     memset(m->sum, 0, (size_t)config->hidden * sizeof(float));
     for (int choice = 0; choice < k; choice++) {
@@ -291,11 +291,11 @@ static weir_status mpi_combine(moe_candidate *c, int version)
 {
     mpi_moe *m = c->state;
     char *outputs = c->adds_rows ? c->rows : c->outputs;
-    const int tokens = weirv_moe_tokens(c->trial->oracle, version, c->trial->job->rank);
+    const int tokens = weirv_moe_tokens(c->trial->oracle, version, c->trial->rank);
     if (m->by_expert)
         mpi_move_runs(c, m, outputs, 1);
     MPI_Alltoallv(m->by_expert ? m->arrived : outputs, m->recvs, m->recv_at, m->row, m->packed,
-                  m->sends, m->send_at, m->row, c->trial->job->mpi->comm);
+                  m->sends, m->send_at, m->row, c->trial->job->mpi->group);
     for (int token = 0; token < tokens; token++)
         mpi_add(c, m, version, token);
     return WEIR_OK;

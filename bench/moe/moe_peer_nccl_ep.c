@@ -74,7 +74,7 @@ static weir_status ep_fill(moe_candidate *c, int version)
     const bench_moe_trial *t = c->trial;
     ep_state *state = c->state;
     const size_t choices = (size_t)t->tokens * (size_t)t->config.topk;
-    const int32_t *experts = weirv_moe_experts(t->oracle, version, t->job->rank);
+    const int32_t *experts = weirv_moe_experts(t->oracle, version, t->rank);
     int64_t *wide = malloc((choices + 1) * sizeof *wide);
     if (!wide)
         return bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for NCCL EP's experts");
@@ -133,17 +133,17 @@ static weir_status ep_communicator(moe_candidate *c)
     ep_state *state = c->state;
     vendor_id id = {{0}};
     weir_status status = WEIR_OK;
-    if (!job->rank)
+    if (c->trial->rank == 0)
         status = ep_check(c, state->nccl.get_unique_id(&id), "ncclGetUniqueId");
     status = bench_job_agree(job, status, "NCCL EP");
     if (status != WEIR_OK)
         return status;
-    bench_exchange_broadcast(job, &id, sizeof id, 0);
-    return bench_job_agree(job,
-                           ep_check(c,
-                                    state->nccl.comm_init(&state->comm, job->nranks, id, job->rank),
-                                    "ncclCommInitRank"),
-                           "NCCL EP");
+    if (bench_exchange_share(job, &id, sizeof id) != 0)
+        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "--peer nccl-ep: no memory");
+    const int nranks = c->trial->nranks, rank = c->trial->rank;
+    return bench_job_agree(
+        job, ep_check(c, state->nccl.comm_init(&state->comm, nranks, id, rank), "ncclCommInitRank"),
+        "NCCL EP");
 }
 
 static weir_status ep_group(moe_candidate *c)
@@ -192,7 +192,7 @@ static weir_status ep_open(moe_candidate *c)
     if (status != WEIR_OK)
         return status;
     bench_cores_check(t->job, "NCCL EP");
-    state->slots = t->tokens * t->job->nranks;
+    state->slots = t->tokens * t->nranks;
     c->tolerance = 8.0 / 256;
     c->info.recv_bytes = (size_t)c->info.recv_rows * c->info.row_bytes;
     status = bench_job_agree(t->job, ep_allocate(c), "NCCL EP");

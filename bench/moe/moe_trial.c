@@ -7,19 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks that all ranks have read the same trace, whose file may be another one on each node.
- * Collective; agreed. */
+/* Checks that all ranks of all groups have read the same trace, whose file may be another one on
+ * each node. Collective; agreed. */
 static weir_status check_trace(const bench_moe_trial *t)
 {
-    const uint64_t prime = 1099511628211u, most = ((uint64_t)1 << 52) - 1; /* FNV-1a; a double's */
-    uint64_t hash = 14695981039346656037u;
-    for (int version = 0; version < WEIRV_MOE_VERSIONS; version++)
-        for (int rank = 0; rank < t->job->nranks; rank++) {
-            const int32_t *experts = weirv_moe_experts(t->oracle, version, rank);
-            const int choices = weirv_moe_tokens(t->oracle, version, rank) * t->config.topk;
-            for (int i = 0; i < choices; i++)
-                hash = (hash ^ (uint64_t)(uint32_t)experts[i]) * prime;
-        }
+    const uint64_t most = ((uint64_t)1 << 52) - 1; /* a double's */
+    const uint64_t hash = weirv_moe_trace_hash(t->oracle);
     double all[] = {(double)(hash & most), -(double)(hash & most)};
     bench_exchange_reduce(t->job, BENCH_FOLD_MAX, all, 2, all);
     weir_status status = WEIR_OK;
@@ -31,12 +24,38 @@ static weir_status check_trace(const bench_moe_trial *t)
     return bench_job_agree(t->job, status, "routing");
 }
 
+int bench_moe_experts(const bench_moe_options *o, int nranks)
+{
+    enum { EACH = 4 };
+    return o->experts ? o->experts : EACH * nranks;
+}
+
+/* Opens the oracle, and gives its messages the job's numbers of ranks. Groups have different data,
+ * so that it is noticed if one gets another's. */
+static weir_status open_oracle(bench_moe_trial *t)
+{
+    enum { APART = 48 };
+    const bench_moe_options *o = t->options;
+    const uint64_t seed = o->common.seed + ((uint64_t)t->job->group << APART);
+    const weirv_moe_shape shape = {t->nranks,    t->config, (weirv_moe_spread)o->spread,
+                                   o->parameter, o->trace,  seed};
+    char problem[WEIRV_MOE_MESSAGE];
+    t->names = malloc((size_t)t->nranks * sizeof *t->names);
+    if (!t->names)
+        return bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for %d ranks", t->nranks);
+    if (weirv_moe_open(&shape, &t->oracle, problem))
+        return bench_job_note(t->job, WEIR_ERR_INVALID, "%s", problem);
+    for (int rank = 0; rank < t->nranks; rank++)
+        t->names[rank] = bench_job_rank_of(t->job, rank);
+    weirv_moe_name_ranks(t->oracle, t->names);
+    return WEIR_OK;
+}
+
 weir_status bench_moe_trial_open(bench_moe_trial *t, bench_job *job, const bench_moe_options *o,
                                  int tokens)
 {
-    char problem[WEIRV_MOE_MESSAGE];
     weir_moe_config config = WEIR_MOE_CONFIG_INIT;
-    config.experts = o->experts;
+    config.experts = bench_moe_experts(o, job->group_nranks);
     config.topk = o->topk;
     config.max_tokens = tokens;
     config.hidden = o->hidden;
@@ -46,20 +65,22 @@ weir_status bench_moe_trial_open(bench_moe_trial *t, bench_job *job, const bench
     config.alignment = o->layout == WEIR_MOE_EXPERT_MAJOR ? o->alignment : 0;
     config.registered = o->common.buffers != BENCH_BUFFERS_PLAIN;
     config.max_blocks = o->max_blocks;
-    *t = (bench_moe_trial){.job = job, .options = o, .tokens = tokens, .config = config};
-    weirv_moe_shape shape = {job->nranks,  config,   (weirv_moe_spread)o->spread,
-                             o->parameter, o->trace, o->common.seed};
-    weir_status status = WEIR_OK;
-    if (weirv_moe_open(&shape, &t->oracle, problem))
-        status = bench_job_note(job, WEIR_ERR_INVALID, "%s", problem);
-    status = bench_job_agree(job, status, "expected data");
+    *t = (bench_moe_trial){.job = job,
+                           .options = o,
+                           .tokens = tokens,
+                           .rank = job->group_rank,
+                           .nranks = job->group_nranks,
+                           .config = config};
+    weir_status status = bench_job_agree(job, open_oracle(t), "expected data");
     return status == WEIR_OK && o->trace ? check_trace(t) : status;
 }
 
 void bench_moe_trial_close(bench_moe_trial *t)
 {
     weirv_moe_close(t->oracle);
+    free(t->names);
     t->oracle = NULL;
+    t->names = NULL;
 }
 
 /* ------------------------------------------------------------------ buffers */
@@ -89,7 +110,7 @@ static int candidate_rows(const bench_moe_trial *t)
 {
     int rows = 1;
     for (int version = 0; version < WEIRV_MOE_VERSIONS; version++)
-        for (int rank = 0; rank < t->job->nranks; rank++) {
+        for (int rank = 0; rank < t->nranks; rank++) {
             const int end = weirv_moe_end_row(t->oracle, version, rank);
             rows = end > rows ? end : rows;
         }
@@ -128,7 +149,7 @@ static weir_status candidate_alloc(moe_candidate *c)
 static void candidate_fill(moe_candidate *c)
 {
     const bench_moe_trial *t = c->trial;
-    const int rank = t->job->rank;
+    const int rank = t->rank;
     for (int v = 0; v < WEIRV_MOE_VERSIONS; v++) {
         weirv_moe_fill_tokens(t->oracle, v, v, rank, c->x[v]);
         memcpy(c->weights[v], weirv_moe_weights(t->oracle, v, rank),
@@ -152,10 +173,10 @@ weir_status bench_moe_candidate_open(moe_candidate *c, const moe_candidate_ops *
                                      const bench_moe_trial *t)
 {
     *c = (moe_candidate){.ops = ops, .trial = t};
-    const int experts = t->config.experts / t->job->nranks;
+    const int experts = t->config.experts / t->nranks;
     const weir_moe_config *config = &t->config;
     c->info = (weir_moe_info){.local_experts = experts,
-                              .first_expert = experts * t->job->rank,
+                              .first_expert = experts * t->rank,
                               .recv_rows = candidate_rows(t),
                               .scales_per_row = t->options->fp8 ? (config->hidden + 127) / 128 : 0,
                               .row_bytes = (size_t)config->hidden * weir_dtype_bytes(config->dtype),
@@ -201,8 +222,8 @@ void bench_moe_candidate_close(moe_candidate *c)
 static void volume_of_rank(const bench_moe_trial *t, int version, int rank, double *all,
                            double *choices, double *tokens)
 {
-    const int local = t->config.experts / t->job->nranks, k = t->config.topk;
-    for (int source = 0; source < t->job->nranks; source++) {
+    const int local = t->config.experts / t->nranks, k = t->config.topk;
+    for (int source = 0; source < t->nranks; source++) {
         const int32_t *experts = weirv_moe_experts(t->oracle, version, source);
         for (int token = 0; token < weirv_moe_tokens(t->oracle, version, source); token++) {
             int here = 0;
@@ -222,7 +243,7 @@ moe_volume bench_moe_volume(const bench_moe_trial *t, size_t row_bytes)
     moe_volume volume = {0, 0, 0};
     for (int version = 0; version < WEIRV_MOE_VERSIONS; version++) {
         double most[3] = {0, 0, 0};
-        for (int rank = 0; rank < t->job->nranks; rank++) {
+        for (int rank = 0; rank < t->nranks; rank++) {
             double rows[3] = {0, 0, 0};
             volume_of_rank(t, version, rank, &rows[0], &rows[1], &rows[2]);
             for (int i = 0; i < 3; i++)

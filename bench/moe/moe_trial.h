@@ -60,9 +60,11 @@ struct bench_moe_trial {
     bench_job *job;
     const bench_moe_options *options;
     int tokens;
+    int rank, nranks; /* this rank's place in its group, whose ranks exchange tokens */
     weir_moe_config config;
-    weirv_moe *oracle;
-    int planted; /* faults that have changed something on this rank */
+    weirv_moe *oracle; /* of the group */
+    int *names;        /* [nranks]: the job's ranks that form the group */
+    int planted;       /* faults that have changed something on this rank */
 };
 
 struct moe_candidate {
@@ -97,12 +99,12 @@ extern const moe_candidate_ops bench_moe_mpi;
 /* The candidate of --peer; NULL: none is given. */
 const moe_candidate_ops *bench_moe_peer(const bench_moe_options *options);
 
-/* Opens the oracle. Collective; agreed. */
+/* The experts of a group of so many ranks: --experts, or some for each rank. Pure. */
+int bench_moe_experts(const bench_moe_options *options, int nranks);
+/* Opens the oracle of this rank's group. Collective; agreed. */
 weir_status bench_moe_trial_open(bench_moe_trial *trial, bench_job *job,
                                  const bench_moe_options *options, int tokens);
 void bench_moe_trial_close(bench_moe_trial *trial);
-/* Returns the peer that the options name, or NULL. */
-const moe_candidate_ops *bench_moe_peer(const bench_moe_options *options);
 /* Allocates buffers and opens a candidate. Collective; agreed. */
 weir_status bench_moe_candidate_open(moe_candidate *candidate, const moe_candidate_ops *ops,
                                      const bench_moe_trial *trial);
@@ -116,12 +118,13 @@ typedef struct moe_volume {
 } moe_volume;
 moe_volume bench_moe_volume(const bench_moe_trial *trial, size_t row_bytes);
 
-/* Where the fault of --inject is planted: in the second timed iteration, on the lowest rank whose
- * data have a place for it, else in the next iteration that has one. */
+/* Where the fault of --inject is planted: in the second timed iteration, on the lowest rank of the
+ * job whose data have a place for it, or on the rank that the option names, else in the next
+ * iteration that has a place. */
 typedef struct moe_target {
-    int iteration, rank; /* -1: there is no fault, or no place */
+    int iteration, rank; /* rank: of the job; -1: there is no fault, or no place */
 } moe_target;
-/* Equal on all ranks. Local. */
+/* Equal on all ranks. Collective over all ranks. */
 moe_target bench_moe_inject_target(const bench_moe_trial *trial, int iterations);
 /* Keeps a row after each dispatch, for a fault in the next one. */
 void bench_moe_inject_keep(moe_candidate *candidate, int version);

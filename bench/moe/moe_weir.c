@@ -50,8 +50,7 @@ static weir_status weir_dispatch(moe_candidate *c, int slot)
     const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR;
     weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_ARGS_INIT;
     a.handle = slot;
-    a.tokens =
-        t->options->common.graph ? t->tokens : weirv_moe_tokens(t->oracle, slot, t->job->rank);
+    a.tokens = t->options->common.graph ? t->tokens : weirv_moe_tokens(t->oracle, slot, t->rank);
     a.x = in->x;
     a.topk_experts = in->experts;
     a.topk_weights = by_expert ? NULL : in->weights;

@@ -1,13 +1,12 @@
 /* The workload of bench_moe: numbers of tokens, each with all candidates: see bench/workload.h. */
 #include "bench/workload.h"
 
+#include "base/words.h"
 #include "bench/job/exchange.h"
 #include "bench/moe/moe_measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { EXPERTS_EACH = 4 };
 
 typedef struct moe_run {
     bench_job *job;
@@ -37,15 +36,40 @@ static void moe_inform(const bench_run *run)
             printf("%s\n", bench_moe_fault_name((bench_moe_fault)i));
 }
 
+/* The least number that all groups divide evenly among their ranks. */
+static long common_multiple(const bench_job *job)
+{
+    long multiple = 1;
+    for (int i = 0; i < job->ngroups; i++) {
+        const long step = multiple;
+        while (multiple % job->groups[i].nranks)
+            multiple += step;
+    }
+    return multiple;
+}
+
 static void moe_check(bench_run *run, char *problem)
 {
-    const int nranks = run->job->nranks;
-    if (!options.experts)
-        options.experts = EXPERTS_EACH * nranks;
-    if (options.experts % nranks)
+    const bench_job *job = run->job;
+    const int nranks = job->nranks;
+    int odd = 0; /* the first group that cannot divide the experts */
+    while (odd < job->ngroups && options.experts % job->groups[odd].nranks == 0)
+        odd++;
+    if (odd < job->ngroups && job->ngroups == 1)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--experts %d: they cannot be divided evenly among %d ranks; use a multiple of %d",
                  options.experts, nranks, nranks);
+    else if (odd < job->ngroups)
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--experts %d: they cannot be divided evenly among the %d ranks of group %d (%s "
+                 "%s); use a multiple of %ld",
+                 options.experts, job->groups[odd].nranks, job->groups[odd].color,
+                 options.common.split_from, options.common.split_name, common_multiple(job));
+    else if (options.fault && options.fault_rank >= nranks)
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--inject %s:%d: there %s %d rank%s; give a rank from 0 to %d",
+                 bench_moe_fault_name((bench_moe_fault)options.fault), options.fault_rank,
+                 nranks == 1 ? "is" : "are", nranks, weiri_s(nranks), nranks - 1);
 }
 
 /* --------------------------------------------------------------------- set-up */
@@ -58,7 +82,7 @@ static weir_status check_backend(bench_job *job)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--peer %s: it is measured on the host only; add --backend host",
                               peer->name);
-    if (job->gpu && job->nnodes > 1 && options.common.graph)
+    if (job->gpu && bench_job_most_nodes(job) > 1 && options.common.graph)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--cudagraph 1: with GPUs of several nodes the host takes part in "
                               "calls, which a graph cannot repeat; leave it out");
@@ -93,7 +117,8 @@ static weir_status try_largest(bench_job *job, size_t *bytes)
     if (status == WEIR_OK)
         status = bench_moe_candidate_open(&candidate, &bench_moe_weir, &trial);
     if (status == WEIR_OK) {
-        *bytes = candidate.info.memory_bytes;
+        *bytes =
+            (size_t)bench_exchange_fold(job, BENCH_FOLD_MAX, (double)candidate.info.memory_bytes);
         bench_moe_candidate_close(&candidate);
     }
     bench_moe_trial_close(&trial);
@@ -164,6 +189,7 @@ static void moe_row(void *state)
     for (int i = 0; i < moe->point.count; i++)
         moe->report->failed += (long)moe->point.results[i].wrong;
     moe->planted += moe->point.trial.planted;
+    bench_moe_point_clear(&moe->point);
     bench_moe_trial_close(&moe->point.trial);
 }
 
@@ -176,8 +202,10 @@ static void moe_close(bench_run *run, void *state)
 {
     moe_run *moe = state;
     (void)run;
-    if (moe)
+    if (moe) {
+        bench_moe_point_clear(&moe->point);
         bench_moe_trial_close(&moe->point.trial);
+    }
     free(moe);
 }
 

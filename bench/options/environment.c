@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char no_split[] = "bench_moe and bench_blocks measure all ranks together, "
-                               "bench_replay the recorded communicators";
 static const char tests_prefix[] = "NCCL_TESTS_";
 
 /* What a variable of others changes. */
@@ -26,7 +24,6 @@ typedef enum environment_use {
 enum {
     RECORD = 1, /* results may record it */
     WARN = 2,   /* a run in which it is set may not be what its user means: a line names it */
-    DIVIDE = 4, /* the same in runs that do not divide their ranks */
 };
 
 /* Variables with which users change NCCL, nccl-tests, MPI, Slurm and CUDA. Those that weir reads by
@@ -37,8 +34,8 @@ static const struct environment_row {
     int flags;
     const char *instead;
 } others[] = {
-    {"NCCL_TESTS_SPLIT", USE_OBEYED, RECORD | DIVIDE, no_split},
-    {"NCCL_TESTS_SPLIT_MASK", USE_OBEYED, RECORD | DIVIDE, no_split},
+    {"NCCL_TESTS_SPLIT", USE_OBEYED, RECORD, "divides the ranks, as --split does"},
+    {"NCCL_TESTS_SPLIT_MASK", USE_OBEYED, RECORD, "divides the ranks, as --split does"},
     {"NCCL_TESTS_DEVICE", USE_NONE, WARN,
      "ranks use the GPUs of CUDA_VISIBLE_DEVICES in their order"},
     {"NCCL_TESTS_MIN_BW", USE_OBEYED, RECORD, "the footer must reach 90% of this value"},
@@ -172,17 +169,15 @@ int bench_environment_allows(const char *variable)
 
 /* 1 if a variable must be named. Each one of nccl-tests changes what is measured, so that unknown
  * ones are named too. */
-static int environment_misleads(const char *variable, const struct environment_row *row,
-                                int divides)
+static int environment_misleads(const char *variable, const struct environment_row *row)
 {
     const char *value = strchr(variable, '=');
     if (!value || !value[1])
         return 0;
-    return row ? row->flags & (divides ? WARN : WARN | DIVIDE)
-               : strncmp(variable, tests_prefix, strlen(tests_prefix)) == 0;
+    return row ? row->flags & WARN : strncmp(variable, tests_prefix, strlen(tests_prefix)) == 0;
 }
 
-int bench_environment_foreign(int of_tests, int divides, char *text, size_t bytes)
+int bench_environment_foreign(int of_tests, char *text, size_t bytes)
 {
     int count = 0;
     size_t used = 0;
@@ -190,7 +185,7 @@ int bench_environment_foreign(int of_tests, int divides, char *text, size_t byte
     for (char **at = environ; at && *at && used < bytes; at++) {
         const struct environment_row *row = environment_row_of(*at);
         const int is_of_tests = strncmp(*at, tests_prefix, strlen(tests_prefix)) == 0;
-        if (is_of_tests != of_tests || !environment_misleads(*at, row, divides))
+        if (is_of_tests != of_tests || !environment_misleads(*at, row))
             continue;
         const int shown = row && row->instead;
         used += (size_t)snprintf(text + used, bytes - used, "%s%.*s%s%s%s", count ? "; " : "",

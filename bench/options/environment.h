@@ -15,9 +15,8 @@
 int bench_environment_allows(const char *variable);
 /* Writes the variables of nccl-tests (of_tests 1) or of NCCL (0) that are set and that weir does
  * not obey although a user may expect it, each with what does the same for weir: "NCCL_ALGO
- * (--algo); NCCL_BUFFSIZE". divides: the run divides its ranks, as two of them say. Returns their
- * number. */
-int bench_environment_foreign(int of_tests, int divides, char *text, size_t bytes);
+ * (--algo); NCCL_BUFFSIZE". Returns their number. */
+int bench_environment_foreign(int of_tests, char *text, size_t bytes);
 /* Writes the variables that are set and change what peers do, as "NCCL_ALGO=Ring
  * NCCL_NVLS_ENABLE=0", with blanks and control characters in values replaced by "?", followed
  * by the files from which NCCL takes settings: "/etc/nccl.conf ~/.nccl.conf". Returns the number

@@ -28,6 +28,15 @@
             .help = "deadline of set-up and every wait (default: 0, which means WEIR_TIMEOUT_MS, " \
                     "else 30 s)"                                                                   \
     }
+#define BENCH_ROW_SPLIT(AT)                                                                        \
+    {                                                                                              \
+        0, "split", "RULE", &weiri_option_text, AT(split_text),                                    \
+            .flags = WEIRI_OPTION_SAME, .manifest = "split",                                       \
+            .help = "divide the ranks into groups that run the same calls at the same time, as "   \
+                    "NCCL_TESTS_SPLIT does (default: that variable, or NCCL_TESTS_SPLIT_MASK). "   \
+                    "RULE is an operator (and, or, mod, div), a colon and a number, such as "      \
+                    "mod:2; ranks with the same result form a group"                               \
+    }
 #define BENCH_ROW_CSV(AT)                                                                          \
     {                                                                                              \
         0, "csv", "FILE", &weiri_option_text, AT(csv_path),                                        \

@@ -216,11 +216,7 @@ static const weiri_option rows[] = {
          "bench_sendrecv and bench_p2p: who sends to whom: ring (rank r to r + 1); each pair "
          "alone: pingpong, oneway or bothways; all ranks at once: shift (r to r + K, for each K) "
          "or bisection (default: ring; bench_p2p: pingpong,oneway,bothways,shift,bisection)"},
-    {0, "split", "RULE", &weiri_option_text, AT(split_text), .flags = SAME, .manifest = "split",
-     .help = "divide the ranks into groups that run the same calls at the same time, as "
-             "NCCL_TESTS_SPLIT does (default: that variable, or NCCL_TESTS_SPLIT_MASK). RULE is an "
-             "operator (and, or, mod, div), a colon and a number, such as mod:2; ranks with the "
-             "same result form a group"},
+    BENCH_ROW_SPLIT(AT),
     {0, "dist", "WORD[:VALUE]", &weiri_option_text, AT(dist), .initial = "spread:1", .flags = SAME,
      .manifest = "dist",
      .help = "traffic pattern of alltoallv: uniform; spread:X, from 0 (uniform) to 1 (in "

@@ -101,12 +101,14 @@ static void put_gpu(weiri_json_writer *json, const bench_rank_info *info)
     weiri_json_close_object(json);
 }
 
-static void put_ranks(weiri_json_writer *json, const bench_rank_info *infos, int nranks)
+static void put_ranks(weiri_json_writer *json, const bench_rank_info *infos, const bench_job *job)
 {
     weiri_json_put_list(json, "ranks");
-    for (int i = 0; i < nranks; i++) {
+    for (int i = 0; i < job->nranks; i++) {
         weiri_json_open_object(json);
         weiri_json_put_whole(json, "rank", infos[i].rank);
+        if (job->ngroups > 1)
+            weiri_json_put_whole(json, "group", infos[i].group);
         weiri_json_put_whole(json, "pid", infos[i].pid);
         weiri_json_put_text(json, "host", infos[i].host);
         weiri_json_put_text(json, "binding", infos[i].place);
@@ -168,7 +170,7 @@ static void put_members(weiri_json_writer *json, const bench_run *run, const ben
     put_build(json);
     put_host(json, run->job);
     weiri_json_put_whole(json, "nnodes", run->job->nnodes);
-    put_ranks(json, infos, run->job->nranks);
+    put_ranks(json, infos, run->job);
     put_libraries(json, run->job);
     weiri_json_put_text(json, "intervals", bench_bootstrap_method());
     manifest_put_environment(json);

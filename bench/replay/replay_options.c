@@ -74,6 +74,8 @@ static const weiri_option rows[] = {
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(common.backend), .initial = "auto",
      .flags = SAME | EXPLAINED, .manifest = "backend",
      .help = "memory of the buffers; auto: GPUs if all ranks have one (default: auto)"},
+    {0, "split", "RULE", &weiri_option_text, AT(common.split_text), .flags = SAME,
+     .help = "refused, as NCCL_TESTS_SPLIT is: the communicators of the recording are the groups"},
     BENCH_ROW_VERSION(COMMON),
     BENCH_ROW_HELP(COMMON),
 };
@@ -99,14 +101,21 @@ static weir_status take_words(int argc, char **argv, replay_options *o)
     return status;
 }
 
-static int check_together(const replay_options *o, char *problem)
+static int check_together(replay_options *o, char *problem)
 {
+    if (bench_split_of_options(&o->common, problem) != 0)
+        return -1;
     if (!o->nfiles)
         return bench_refuse(problem, "no recording: name its file, files or folder; WEIR_RECORD="
                                      "FILE makes one (docs/user/replay.md)");
     if (o->common.backend == BENCH_BACKEND_CUDA && !bench_gpu_built())
         return bench_refuse(problem, "--backend cuda: this build has no CUDA backend; use "
                                      "--backend host");
+    if (o->common.split_text)
+        return bench_refuse(problem,
+                            "%s %s: the communicators of the recording are the groups of "
+                            "bench_replay; leave it out",
+                            o->common.split_from, o->common.split_text);
     for (int i = 0; i < o->common.npeers; i++)
         if (o->common.peers[i].kind != BENCH_PEER_MPI &&
             o->common.peers[i].kind != BENCH_PEER_VENDOR)

@@ -86,9 +86,100 @@ for bad in 'MOD 0' 'XOR 2' 2 'mod x'; do
     check "the message names the variable" says "NCCL_TESTS_SPLIT=$bad: expected and, or, mod or div"
 done
 check "--split with --tune is a usage error" ends_with 2 ./bench_allreduce -g 2 --split mod:2 --tune "$scratch/t"
-check "bench_blocks, which has no groups, says so" ends_with 0 env NCCL_TESTS_SPLIT='MOD 2' ./bench_blocks -g 2 -n 2
-check "its warning names the variable and the programs" says \
-    'does not obey: NCCL_TESTS_SPLIT (bench_moe and bench_blocks measure all ranks together, bench_replay the recorded communicators)'
+# The programs of other workloads: the same groups as bench_allreduce, data of each group checked, a row of all and one for each
+# group; a fault on one rank is named by the job's rank, and counts in its group alone.
+# parts PYTHON: python on the CSV's rows in threes (of all, of the first, of the second group) and the manifest's ranks.
+parts() {
+    python3 - "$csv" <<END
+import csv, json, sys
+rows = list(csv.DictReader(open(sys.argv[1], encoding="utf-8")))
+ranks = json.load(open(sys.argv[1].removesuffix(".csv") + ".json", encoding="utf-8"))["ranks"]
+groups = [rank["group"] for rank in ranks]
+threes = list(zip(rows[::3], rows[1::3], rows[2::3]))
+assert rows
+$1
+END
+}
+all_right='
+for row in rows:
+    assert (row["verify"], row["wrong"], row["nranks"], row["split"]) == ("pass", "0", "2", "mod:2"), row
+assert len(rows) % 3 == 0
+for whole, *parts in threes:
+    assert [row["group"] for row in (whole, *parts)] == ["all", "0", "1"], (whole, parts)
+    assert all(float(whole["median_us"]) >= float(part["median_us"]) > 0 for part in parts), (whole, parts)
+assert groups == [0, 1, 0, 1], groups'
+# fails_alone COLLECTIVE RANK: rows of the calls whose wrong data were on this rank.
+fails_alone() {
+    parts "
+for row in rows:
+    if row['collective'] != '$1' or 'get' in row['algo']: continue
+    bad = row['group'] in ('all', str($2 % 2))
+    assert (row['verify'] == 'fail') == bad == (row['wrong'] != '0') == (row['median_us'] == ''), row"
+}
+moe=(./bench_moe --tokens 17 --hidden 128 -n 4 -w 1)
+blocks=(./bench_blocks --layers 2 --pages 8 -n 3 -w 1)
+check "bench_moe, two groups of two: ends with 0" ends_with 0 "${moe[@]}" -g 4 --split mod:2 --csv "$csv"
+check "its rows, of all phases" parts "$all_right
+assert [whole['collective'] for whole, *_ in threes] == ['moe_dispatch', 'moe_combine', 'moe_pair', 'moe_chain'], threes
+assert all(row['experts'] == '8' for row in rows)
+assert len({(a['bytes'], a['link_bytes']) for _, *parts in threes for a in parts}) > 4, 'groups have the same data'"
+check "its lines have each group" grep -qE '^#   17 tokens, chain, weir: group 0 [0-9.]+ us; group 1 [0-9.]+ us$' "$out"
+check "bench_moe, layout flat, ragged, fp8" ends_with 0 "${moe[@]}" -g 4 --split div:2 --layout flat --routing ragged --dispatch-dtype fp8
+while read -r variable value; do
+    value=${value//_/ }
+    env "$variable=$value" ./bench_allreduce -g 8 "${short[@]}" --csv "$csv" >"$out" 2>"$err"
+    judged 'print(groups)' >"$scratch/groups"
+    for program in moe blocks; do
+        declare -n line=$program
+        check "bench_$program, $variable=$value: ends with 0" ends_with 0 env "$variable=$value" "${line[@]}" -g 8 -n 2 --csv "$csv"
+        check "bench_$program, $variable=$value: the groups of bench_allreduce" eval \
+            "parts 'print(groups)' | diff - '$scratch/groups'"
+    done
+done <<END
+NCCL_TESTS_SPLIT MOD_2
+NCCL_TESTS_SPLIT DIV_0x4
+NCCL_TESTS_SPLIT AND_0b101
+NCCL_TESTS_SPLIT_MASK 4
+END
+for rank in 0 1 2 3; do
+    check "bench_moe: a fault on rank $rank is named with this rank and its group" eval \
+        'ends_with 1 "${moe[@]}" -g 4 --split mod:2 --chain 0 --inject "flip-bit:$rank" --csv "$csv" &&
+         says "17 tokens: group $((rank % 2)): weir: dispatch: " && says " did not arrive on rank $rank: "'
+    check "bench_moe: only the rows of its group fail" fails_alone moe_dispatch "$rank"
+done
+check "bench_moe: a wrong sum on the last rank" eval \
+    'ends_with 1 "${moe[@]}" -g 4 --split div:2 --chain 0 --inject swap-outputs:3 && says "17 tokens: group 1: weir: combine: token " && says " on rank 3, row "'
+check "bench_moe: groups of 2, 2 and 1 ranks have 4 experts for each rank" eval \
+    'ends_with 0 "${moe[@]}" -g 5 --split div:2 --csv "$csv" && judged "
+assert [(row[\"group\"], row[\"nranks\"], row[\"experts\"]) for row in rows[:4]] == [
+    (\"all\", \"2\", \"8\"), (\"0\", \"2\", \"8\"), (\"1\", \"2\", \"8\"), (\"2\", \"1\", \"4\")], rows"'
+refuses() { # PATTERN WORD...
+    local pattern=$1
+    shift
+    ends_with 2 "$@" && one_line_says "$pattern"
+}
+check "bench_moe: experts that a group cannot divide" refuses \
+    '--experts 8: they cannot be divided evenly among the 3 ranks of group 0 (--split div:3); use a multiple of 6' "${moe[@]}" -g 5 --split div:3 --experts 8
+check "bench_moe: a fault on a rank that is not there" refuses '--inject flip-bit:4: there are 4 ranks; give a rank from 0 to 3' \
+    "${moe[@]}" -g 4 --split mod:2 --inject flip-bit:4
+check "bench_moe: a fault on no rank" refuses 'and if wanted its rank, as in flip-bit:3' "${moe[@]}" -g 4 --inject flip-bit:last
+check "bench_moe: a rule that is none" refuses '--split mod: expected and, or, mod or div' "${moe[@]}" -g 4 --split mod
+
+check "bench_blocks, two groups of two: ends with 0" ends_with 0 "${blocks[@]}" -g 4 --split mod:2 --peer memcpy --peer readv --csv "$csv"
+check "its rows, of all candidates" parts "$all_right
+assert [whole['algo'] for whole, *_ in threes] == ['put', 'get', 'memcpy', 'readv'], threes"
+check "bench_blocks: groups of 3 and 2 ranks, both ways, sockets" ends_with 0 "${blocks[@]}" -g 5 --split div:3 --direction both --peer socket
+for fault in lost-block swapped-pair extra-page early-tag; do
+    check "bench_blocks: $fault is named with the job's ranks" eval \
+        'ends_with 1 "${blocks[@]}" -g 4 --split mod:2 --inject "$fault" --csv "$csv" && says "rank 2: 8 pages: weir put: " && ! says "of rank 1"'
+    check "bench_blocks: only the rows of the first group fail" fails_alone blocks 0
+done
+check "bench_blocks: a group without decode ranks" refuses \
+    '--prefill 1: of 1 rank in a group none is left for decode; start more' "${blocks[@]}" -g 5 --split div:2
+check "bench_replay refuses groups" refuses '--split mod:2: the communicators of the recording are the groups of bench_replay' \
+    ./bench_replay "$csv" --split mod:2
+check "and nccl-tests' variable" refuses 'NCCL_TESTS_SPLIT div:2: the communicators of the recording are the groups' \
+    env NCCL_TESTS_SPLIT='DIV 2' ./bench_replay "$csv"
 
 check "bench_barrier: groups of 2, 2 and 1 ranks: ends with 0" \
     ends_with 0 env NCCL_TESTS_SPLIT='DIV 2' ./bench_barrier -g 5 -n 40 --csv "$csv"
@@ -128,6 +219,16 @@ if command -v "${MPIRUN:-mpirun}" >/dev/null && ci/mpirun -np 2 true >/dev/null 
 assert len(rows) == 12 and all(row["verify"] == "pass" and row["oracle"] == "exact+mpi" for row in rows), rows'
     check "comment lines have the groups of weir and of the peer, out of place and in place" \
         eval '[ "$(grep -Ec "^#   (out of|in) place, 4096 B, (weir [a-z0-9]+|mpi:[^ ]+): group 0 [0-9.]+ us, .*; group 1 [0-9.]+ us, " "$out")" -eq 4 ]'
+    check "MPI as a peer of bench_moe in groups" ends_with 0 ci/mpirun -np 4 "${moe[@]}" --split div:2 --routing ragged --peer mpi --csv "$csv"
+    check "its rows" parts "assert [whole['algo'] for whole, *_ in threes] == ['read', 'alltoallv'] * 4 and all(row['verify'] == 'pass' for row in rows)"
+    check "MPI as a peer of bench_blocks in groups" ends_with 0 ci/mpirun -np 4 "${blocks[@]}" --split mod:2 --peer mpi --csv "$csv"
+    check "its rows" parts "$all_right
+assert [whole['algo'] for whole, *_ in threes] == ['put', 'get', 'mpi'], threes"
+    across=(ci/mpirun -np 2 env WEIR_HOSTID=a "${moe[@]}" --split mod:2 --csv "$csv" : -np 2 env WEIR_HOSTID=b "${moe[@]}" --split mod:2 --csv "$csv")
+    check "bench_moe: groups across 2 emulated nodes" ends_with 0 "${across[@]}"
+    check "have both nodes" parts 'assert all(row["nnodes"] == "2" and row["algo"] == "node-first" for row in rows), rows'
+    check "bench_moe: groups within 2 emulated nodes" ends_with 0 "${across[@]/mod:2/div:2}"
+    check "have one node" parts 'assert all(row["nnodes"] == "1" and row["algo"] == "read" for row in rows), rows'
 else
     skip "MPI in groups" "no mpirun; apt-get install libopenmpi-dev openmpi-bin"
 fi

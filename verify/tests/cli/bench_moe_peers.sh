@@ -45,6 +45,13 @@ check "and the shapes and volumes of weir's rows, with its own speeds" numbers_h
 check "the footer compares it" grep -q "NCCL EP takes .* times as long as weir in chain" "$out"
 check "masked choices" measures 0 good.so --routing masked:0.4
 check "one expert has most rows" measures 0 good.so --routing hot
+in_groups() { # as many ranks of each group, each with its own communicator
+    ends_with 0 ci/mpirun -np 4 "$program" --tokens 5 --hidden 128 -n 4 -w 1 -T 20 --split mod:2 --peer "nccl-ep:$scratch/good.so" --csv "$scratch/a.csv" &&
+        awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+            $at["contender"] == "nccl-ep" { n[$at["group"]]++; bad += $at["verify"] != "pass" || $at["median_us"] == "" || $at["nranks"] != 2 }
+            END { exit n["all"] != 4 || n[0] != 4 || n[1] != 4 || bad > 0 }' "$scratch/a.csv"
+}
+check "two groups of two" in_groups
 library second.so nccl_ep_standin.c -DSTANDIN_VERSION=200
 check "EP 0.2 is measured" measures 0 second.so
 

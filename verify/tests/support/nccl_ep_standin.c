@@ -26,6 +26,7 @@ enum { INVALID = 4 };
 
 typedef struct ep_group {
     nccl_ep_config config;
+    MPI_Comm comm; /* the vendor's stand-in points to it */
     int rank, nranks, local, slots;
 } ep_group;
 
@@ -74,8 +75,9 @@ int ncclEpCreateGroup(void **group, void *comm, const nccl_ep_config *config)
     return INVALID;
 #endif
     g->config = *config;
-    MPI_Comm_rank(MPI_COMM_WORLD, &g->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &g->nranks);
+    g->comm = *(MPI_Comm *)comm;
+    MPI_Comm_rank(g->comm, &g->rank);
+    MPI_Comm_size(g->comm, &g->nranks);
     g->local = (int)config->experts / g->nranks;
     g->slots = (int)config->max_tokens * g->nranks;
     *group = g;
@@ -127,7 +129,7 @@ int ncclEpUpdateHandle(void *handle, const nccl_ep_tensor *experts, const nccl_e
     h->experts = realloc(h->experts, (size_t)h->group->nranks * choices * sizeof *h->experts);
     h->slot = realloc(h->slot, (size_t)h->group->nranks * choices * sizeof *h->slot);
     MPI_Allgather(experts->data, (int)choices, MPI_INT64_T, h->experts, (int)choices, MPI_INT64_T,
-                  MPI_COMM_WORLD);
+                  h->group->comm);
     number_slots(h);
     return 0;
 }
@@ -158,7 +160,7 @@ int ncclEpDispatch(void *handle, const nccl_ep_dispatch_inputs *in,
     char *all = malloc((size_t)g->nranks * each), *to = out->tokens->data;
     int32_t *counts = info->expert_counters->data;
     memset(counts, 0, (size_t)g->local * sizeof *counts);
-    MPI_Allgather(in->tokens->data, (int)each, MPI_BYTE, all, (int)each, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Allgather(in->tokens->data, (int)each, MPI_BYTE, all, (int)each, MPI_BYTE, g->comm);
     for (int i = 0; i < g->nranks * h->tokens * h->topk; i++) {
         const int64_t own = h->experts[i] - (int64_t)g->rank * g->local;
         if (h->experts[i] < 0 || own < 0 || own >= g->local)
@@ -194,8 +196,7 @@ int ncclEpCombine(void *handle, const nccl_ep_combined *in, const nccl_ep_combin
     const size_t each = (size_t)g->local * (size_t)g->slots * hidden;
     uint16_t *all = malloc((size_t)g->nranks * each * sizeof *all), *to = out->tokens->data;
     const float *weights = out->weights->data;
-    MPI_Allgather(in->tokens->data, (int)each, MPI_UINT16_T, all, (int)each, MPI_UINT16_T,
-                  MPI_COMM_WORLD);
+    MPI_Allgather(in->tokens->data, (int)each, MPI_UINT16_T, all, (int)each, MPI_UINT16_T, g->comm);
     for (int token = 0; token < h->tokens; token++)
         for (size_t at = 0; at < hidden; at++) {
             float sum = 0;

@@ -157,9 +157,13 @@ int ncclGetVersion(int *version)
     return 0;
 }
 
+/* An id has the rank that made it, so that each group's ranks get their own communicator. */
 int ncclGetUniqueId(id *made)
 {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     memset(made, 1, sizeof *made);
+    memcpy(made->bytes + 1, &rank, sizeof rank);
     return 0;
 }
 
@@ -168,13 +172,16 @@ const char *ncclGetErrorString(int result)
     return result ? "invalid argument" : "no error";
 }
 
+/* All ranks create their groups' communicators at the same time. */
 int ncclCommInitRank(void **comm, int nranks, id given, int rank)
 {
-    int size = 0;
-    (void)rank;
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int size = 0, maker = 0;
+    MPI_Comm *made = malloc(sizeof *made);
+    memcpy(&maker, given.bytes + 1, sizeof maker);
+    MPI_Comm_split(MPI_COMM_WORLD, maker, rank, made);
+    MPI_Comm_size(*made, &size);
     load_tuner(nranks);
-    *comm = &pending;
+    *comm = made;
     return size == nranks && given.bytes[0] == 1 ? 0 : INVALID;
 }
 
@@ -187,17 +194,26 @@ int ncclCommInitRankConfig(void **comm, int nranks, id given, int rank, void *co
 
 int ncclCommDestroy(void *comm)
 {
-    return comm ? 0 : INVALID;
+    if (!comm)
+        return INVALID;
+    MPI_Comm_free(comm);
+    free(comm);
+    return 0;
+}
+
+static MPI_Comm comm_of(void *comm)
+{
+    return *(MPI_Comm *)comm;
 }
 
 #ifndef STANDIN_LACKS
 int ncclAllReduce(const void *in, void *out, size_t count, int type, int op, void *comm,
                   void *stream)
 {
-    (void)comm, (void)stream;
+    (void)stream;
     const double end_us = now_us() + tuned_us(4, count * 4);
     const void *from = in == out ? MPI_IN_PLACE : in;
-    int result = MPI_Allreduce(from, out, (int)count, type_of(type), op_of(op), MPI_COMM_WORLD);
+    int result = MPI_Allreduce(from, out, (int)count, type_of(type), op_of(op), comm_of(comm));
 #ifdef STANDIN_WRONG
     if (count)
         *(char *)out ^= 1;
@@ -209,31 +225,31 @@ int ncclAllReduce(const void *in, void *out, size_t count, int type, int op, voi
 int ncclReduce(const void *in, void *out, size_t count, int type, int op, int root, void *comm,
                void *stream)
 {
-    (void)comm, (void)stream;
+    (void)stream;
     int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_rank(comm_of(comm), &rank);
     return MPI_Reduce(in == out && rank == root ? MPI_IN_PLACE : in, out, (int)count, type_of(type),
-                      op_of(op), root, MPI_COMM_WORLD);
+                      op_of(op), root, comm_of(comm));
 }
 
 int ncclBroadcast(const void *in, void *out, size_t count, int type, int root, void *comm,
                   void *stream)
 {
-    (void)comm, (void)stream;
+    (void)stream;
     int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_rank(comm_of(comm), &rank);
     if (rank == root && in != out)
         memcpy(out, in, count * 4);
-    return MPI_Bcast(out, (int)count, type_of(type), root, MPI_COMM_WORLD);
+    return MPI_Bcast(out, (int)count, type_of(type), root, comm_of(comm));
 }
 
 int ncclReduceScatter(const void *in, void *out, size_t count, int type, int op, void *comm,
                       void *stream)
 {
-    (void)comm, (void)stream;
+    (void)stream;
     void *copy = malloc(count * 4 + 1);
     int result =
-        MPI_Reduce_scatter_block(in, copy, (int)count, type_of(type), op_of(op), MPI_COMM_WORLD);
+        MPI_Reduce_scatter_block(in, copy, (int)count, type_of(type), op_of(op), comm_of(comm));
     memcpy(out, copy, count * 4);
     free(copy);
     return result;
@@ -241,25 +257,25 @@ int ncclReduceScatter(const void *in, void *out, size_t count, int type, int op,
 
 int ncclAllGather(const void *in, void *out, size_t count, int type, void *comm, void *stream)
 {
-    (void)comm, (void)stream;
+    (void)stream;
     int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_rank(comm_of(comm), &rank);
     if ((const char *)in == (char *)out + (size_t)rank * count * 4)
         in = MPI_IN_PLACE;
     return MPI_Allgather(in, (int)count, type_of(type), out, (int)count, type_of(type),
-                         MPI_COMM_WORLD);
+                         comm_of(comm));
 }
 
 int ncclSend(const void *in, size_t count, int type, int peer, void *comm, void *stream)
 {
-    (void)comm, (void)stream;
-    return MPI_Isend(in, (int)count, type_of(type), peer, 0, MPI_COMM_WORLD, &pending[npending++]);
+    (void)stream;
+    return MPI_Isend(in, (int)count, type_of(type), peer, 0, comm_of(comm), &pending[npending++]);
 }
 
 int ncclRecv(void *out, size_t count, int type, int peer, void *comm, void *stream)
 {
-    (void)comm, (void)stream;
-    return MPI_Irecv(out, (int)count, type_of(type), peer, 0, MPI_COMM_WORLD, &pending[npending++]);
+    (void)stream;
+    return MPI_Irecv(out, (int)count, type_of(type), peer, 0, comm_of(comm), &pending[npending++]);
 }
 
 int ncclGroupStart(void)

@@ -411,18 +411,18 @@ TEST(operations_of_batches_that_are_unchecked_are_named)
 TEST(variables_of_nccl_that_change_nothing_are_named)
 {
     char text[200];
-    assert_int_equal(bench_environment_foreign(1, 0, text, sizeof text), 0);
-    assert_int_equal(bench_environment_foreign(0, 0, text, sizeof text), 0);
-    setenv("NCCL_TESTS_SPLIT", "MOD 2", 1);
+    assert_int_equal(bench_environment_foreign(1, text, sizeof text), 0);
+    assert_int_equal(bench_environment_foreign(0, text, sizeof text), 0);
+    setenv("NCCL_TESTS_DEVICE", "1", 1);
     setenv("NCCL_ALGO", "Ring", 1);
     setenv("NCCL_BUFFSIZE", "1", 1);
     setenv("NCCL_PROTO", "", 1); /* empty counts as unset */
-    assert_int_equal(bench_environment_foreign(1, 0, text, sizeof text), 1);
-    assert_string_equal(text, "NCCL_TESTS_SPLIT (bench_moe and bench_blocks measure all ranks "
-                              "together, bench_replay the recorded communicators)");
-    assert_int_equal(bench_environment_foreign(0, 0, text, sizeof text), 2);
+    assert_int_equal(bench_environment_foreign(1, text, sizeof text), 1);
+    assert_string_equal(text, "NCCL_TESTS_DEVICE (ranks use the GPUs of CUDA_VISIBLE_DEVICES in "
+                              "their order)");
+    assert_int_equal(bench_environment_foreign(0, text, sizeof text), 2);
     assert_string_equal(text, "NCCL_ALGO (--algo); NCCL_BUFFSIZE");
-    unsetenv("NCCL_TESTS_SPLIT");
+    unsetenv("NCCL_TESTS_DEVICE");
     unsetenv("NCCL_ALGO");
     unsetenv("NCCL_BUFFSIZE");
     unsetenv("NCCL_PROTO");
@@ -546,15 +546,17 @@ TEST(a_file_of_settings_of_nccl_is_shown)
 TEST(variables_that_do_not_mislead_are_not_named)
 {
     static const char *const silent[] = {
-        "NCCL_SOCKET_IFNAME", "NCCL_DEBUG",     "NCCL_TOPO_DUMP_FILE", "NCCL_TESTS_MIN_BW",
-        "NCCL_CUMEM_ENABLE",  "SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE", "SLURM_GPUS_ON_NODE",
-        "SLURM_LOCALID",      "SLURM_JOB_ID",   "SLURM_STEP_GPUS",     "CUDA_VISIBLE_DEVICES",
-        "HWLOC_XMLFILE",      "OMPI_MCA_pml"};
+        "NCCL_SOCKET_IFNAME", "NCCL_DEBUG",           "NCCL_TOPO_DUMP_FILE",
+        "NCCL_TESTS_MIN_BW",  "NCCL_TESTS_SPLIT",     "NCCL_TESTS_SPLIT_MASK",
+        "NCCL_CUMEM_ENABLE",  "SLURM_CPU_BIND",       "SLURM_CPU_BIND_TYPE",
+        "SLURM_GPUS_ON_NODE", "SLURM_LOCALID",        "SLURM_JOB_ID",
+        "SLURM_STEP_GPUS",    "CUDA_VISIBLE_DEVICES", "HWLOC_XMLFILE",
+        "OMPI_MCA_pml"};
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
         char text[200];
         setenv(silent[i], "1", 1);
-        assert_int_equal(bench_environment_foreign(1, 0, text, sizeof text), 0);
-        assert_int_equal(bench_environment_foreign(0, 0, text, sizeof text), 0);
+        assert_int_equal(bench_environment_foreign(1, text, sizeof text), 0);
+        assert_int_equal(bench_environment_foreign(0, text, sizeof text), 0);
         assert_string_equal(text, "");
         unsetenv(silent[i]);
     }
@@ -570,25 +572,20 @@ TEST(variables_that_mislead_are_named_with_what_helps)
         {"NCCL_TOPO_FILE", "NCCL_TOPO_FILE (WEIR_IB_HCA for another NIC)", 0},
         {"NCCL_IB_HCA", "NCCL_IB_HCA (WEIR_IB_HCA)", 0},
         {"NCCL_IB_TC", "NCCL_IB_TC", 0},
-        {"NCCL_TESTS_SPLIT_MASK",
-         "NCCL_TESTS_SPLIT_MASK (bench_moe and bench_blocks measure all ranks together, "
-         "bench_replay the recorded communicators)",
-         1},
         {"NCCL_TESTS_OF_LATER", "NCCL_TESTS_OF_LATER", 1}, /* unknown to this version */
     };
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         char text[200];
         setenv(variables[i].name, "1", 1);
-        assert_int_equal(bench_environment_foreign(variables[i].of_tests, 0, text, sizeof text), 1);
+        assert_int_equal(bench_environment_foreign(variables[i].of_tests, text, sizeof text), 1);
         assert_string_equal(text, variables[i].named);
-        assert_int_equal(bench_environment_foreign(!variables[i].of_tests, 0, text, sizeof text),
-                         0);
+        assert_int_equal(bench_environment_foreign(!variables[i].of_tests, text, sizeof text), 0);
         unsetenv(variables[i].name);
     }
     char cut[12];
     setenv("NCCL_HOSTID", "1", 1);
     setenv("NCCL_IB_HCA", "1", 1);
-    assert_true(bench_environment_foreign(0, 0, cut, sizeof cut) >= 1);
+    assert_true(bench_environment_foreign(0, cut, sizeof cut) >= 1);
     assert_int_equal(strlen(cut), sizeof cut - 1);
     unsetenv("NCCL_HOSTID");
     unsetenv("NCCL_IB_HCA");

@@ -40,7 +40,8 @@ static int open_trial(char *problem)
     config.layout = WEIR_MOE_EXPERT_MAJOR;
     config.alignment = 1;
     const weirv_moe_shape shape = {job.nranks, config, WEIRV_MOE_UNIFORM, 0, NULL, 1};
-    trial = (bench_moe_trial){.job = &job, .options = &options, .tokens = TOKENS, .config = config};
+    trial = (bench_moe_trial){
+        .job = &job, .options = &options, .tokens = TOKENS, .nranks = job.nranks, .config = config};
     candidate = (moe_candidate){.trial = &trial,
                                 .rows = rows[0],
                                 .scales = scales[0],
