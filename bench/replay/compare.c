@@ -35,43 +35,12 @@ static int has_starts(const replay_trace *trace)
 
 /* ------------------------------------------------------------------------- statistics */
 
-weir_status replay_typical_open(replay_typical *typical, const replay_plan *plan)
-{
-    size_t at = 0, ends[REPLAY_CLASSES_MAX];
-    typical->order = malloc((plan->nworks + 1) * sizeof *typical->order);
-    typical->scratch = malloc((plan->nworks + 1) * sizeof *typical->scratch);
-    if (!typical->order || !typical->scratch)
-        return bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for times");
-    for (int class = 0; class < plan->nclasses; class ++) {
-        ends[class] = at;
-        at += (size_t)plan->classes[class].mine;
-    }
-    for (size_t i = 0; i < plan->nworks; i++)
-        typical->order[ends[plan->works[i].klass]++] = (uint32_t)i;
-    return WEIR_OK;
-}
-
-void replay_typical_close(replay_typical *typical)
-{
-    free(typical->order);
-    free(typical->scratch);
-}
-
-double replay_typical_us(const replay_typical *typical, const replay_plan *plan,
-                         const double *starts_us, const double *ends_us)
+double replay_later_us(const replay_plan *plan, const double *starts_us, const double *ends_us)
 {
     double sum = 0;
-    size_t at = 0;
-    for (int class = 0; class < plan->nclasses; class ++) {
-        const size_t n = (size_t)plan->classes[class].mine;
-        for (size_t i = 0; i < n; i++) {
-            const uint32_t work = typical->order[at + i];
-            typical->scratch[i] = ends_us[work] - starts_us[work];
-        }
-        if (n)
-            sum += (double)n * bench_stats_make(typical->scratch, n).median;
-        at += n;
-    }
+    for (size_t i = 0; i < plan->nworks; i++)
+        if (!plan->works[i].is_first)
+            sum += ends_us[i] - starts_us[i];
     return sum;
 }
 
@@ -124,10 +93,10 @@ weir_status replay_collect_recorded(replay_measurement *m)
     }
     m->recorded = (replay_recorded){.waits = {NAN, NAN}};
     if (status == WEIR_OK) {
-        sums[1] = isnan(sums[0]) ? NAN : replay_typical_us(&m->typical, plan, starts, ends);
+        sums[1] = replay_later_us(plan, starts, ends);
         bench_exchange_reduce(m->job, BENCH_FOLD_SUM, sums, 2, sums);
         m->recorded.calls_us = sums[0] / m->job->nranks;
-        m->recorded.typical_us = sums[1] / m->job->nranks;
+        m->recorded.later_us = sums[1] / m->job->nranks;
         int is_known = !isnan(sums[0]) && has_starts(plan->trace);
         bench_exchange_broadcast(m->job, &is_known, sizeof is_known, 0);
         if (is_known)

@@ -256,7 +256,7 @@ static weir_status run_timed(const replay_measurement *m, replay_subject *s, int
     s->step_us[repetition] = *step_us;
     s->calls_us[repetition] = plan->job->gpu ? *step_us - m->compute_us : sum;
     if (!plan->job->gpu)
-        s->typical_us[repetition] = replay_typical_us(&m->typical, plan, s->starts_us, s->ends_us);
+        s->later_us[repetition] = replay_later_us(plan, s->starts_us, s->ends_us);
     return status;
 }
 
@@ -291,7 +291,7 @@ static weir_status subject_open(replay_measurement *m, const replay_candidate_op
     if (!s->instance_us || !s->starts_us || !s->ends_us)
         status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for times");
     status = bench_job_agree(m->job, status, "times");
-    if (status == WEIR_OK)
+    if (status == WEIR_OK && ops->open)
         status = ops->open(&s->candidate);
     return status == WEIR_OK ? bench_job_agree(m->job, subject_check(m->plan, s), s->candidate.name)
                              : status;
@@ -329,8 +329,6 @@ weir_status replay_measure_open(replay_measurement *m, const replay_options *opt
         status = bench_gpu_add_lanes(m->job->gpu, plan->nlanes);
     else
         status = replay_crew_open(plan->nlanes, &m->crew);
-    if (status == WEIR_OK)
-        status = replay_typical_open(&m->typical, plan);
     status = bench_job_agree(m->job, status, "lanes");
     if (status == WEIR_OK)
         status = choose_fault(m);
@@ -350,14 +348,13 @@ weir_status replay_measure_open(replay_measurement *m, const replay_options *opt
 void replay_measure_close(replay_measurement *m)
 {
     replay_crew_close(m->crew);
-    replay_typical_close(&m->typical);
     for (int i = 0; i < m->count; i++) {
         replay_subject *s = &m->subjects[i];
         if (s->candidate.state)
             s->candidate.ops->close(&s->candidate);
         free(s->step_us);
         free(s->calls_us);
-        free(s->typical_us);
+        free(s->later_us);
         free(s->class_us);
         free(s->instance_us);
         free(s->starts_us);
@@ -412,9 +409,9 @@ static weir_status plan_rounds(replay_measurement *m)
         replay_subject *s = &m->subjects[i];
         s->step_us = calloc(n, sizeof(double));
         s->calls_us = calloc(n, sizeof(double));
-        s->typical_us = calloc(n, sizeof(double));
+        s->later_us = calloc(n, sizeof(double));
         s->class_us = calloc(n * (size_t)m->plan->nclasses + 1, sizeof(double));
-        if (!s->step_us || !s->calls_us || !s->typical_us || !s->class_us)
+        if (!s->step_us || !s->calls_us || !s->later_us || !s->class_us)
             status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for %zu times", n);
     }
     return bench_job_agree(m->job, status, "times");
@@ -449,13 +446,13 @@ static weir_status gather_times(const replay_measurement *m, replay_subject *s)
         s->instance_us[i] /= n;
     bench_exchange_reduce(m->job, BENCH_FOLD_MAX, s->step_us, n, s->step_us);
     bench_exchange_reduce(m->job, BENCH_FOLD_SUM, s->calls_us, n, s->calls_us);
-    bench_exchange_reduce(m->job, BENCH_FOLD_SUM, s->typical_us, n, s->typical_us);
+    bench_exchange_reduce(m->job, BENCH_FOLD_SUM, s->later_us, n, s->later_us);
     bench_exchange_reduce(m->job, BENCH_FOLD_MAX, s->class_us, n * plan->nclasses, s->class_us);
     bench_exchange_reduce(m->job, BENCH_FOLD_MAX, s->instance_us, (int)plan->schedule->instances,
                           s->instance_us);
     for (int i = 0; i < n; i++) {
         s->calls_us[i] /= m->job->nranks;
-        s->typical_us[i] /= m->job->nranks;
+        s->later_us[i] /= m->job->nranks;
     }
     s->waits = (replay_waits){NAN, NAN};
     return bench_job_has_common_clock(m->job) && !m->job->gpu

@@ -17,16 +17,10 @@ typedef struct replay_waits {
     double wait_us, transfer_us;
 } replay_waits;
 
-/* This rank's steps in the order of classes, for replay_typical_us. */
-typedef struct replay_typical {
-    uint32_t *order;
-    double *scratch;
-} replay_typical;
-
 /* The recorded times of steps, as those of a repetition; means of ranks, on rank 0; NAN: unknown.
  */
 typedef struct replay_recorded {
-    double calls_us, typical_us;
+    double calls_us, later_us;
     replay_waits waits;
 } replay_recorded;
 
@@ -36,7 +30,7 @@ typedef struct replay_subject {
     replay_candidate candidate;
     double *step_us;     /* the slowest rank's */
     double *calls_us;    /* in calls, a mean of ranks */
-    double *typical_us;  /* the same, each call with the median of its class; host only */
+    double *later_us;    /* the same without first calls; host only */
     double *class_us;    /* of each class, then each repetition: of one call on the slowest rank */
     double *instance_us; /* of each instance: a mean, of the slowest rank */
     uint64_t wrong[REPLAY_CLASSES_MAX]; /* elements */
@@ -56,7 +50,6 @@ typedef struct replay_measurement {
     size_t fault_at;   /* the step that --inject changes on this rank; SIZE_MAX: none */
     double compute_us; /* a step's computation without its calls, on the slowest rank */
     replay_crew *crew; /* host: a thread for each lane */
-    replay_typical typical;
     replay_recorded recorded;
 } replay_measurement;
 
@@ -69,13 +62,9 @@ weir_status replay_measure(replay_measurement *m);
 /* Collective. */
 void replay_measure_close(replay_measurement *m);
 
-/* The order of replay_typical_us. Local; a failure is noted. */
-weir_status replay_typical_open(replay_typical *typical, const replay_plan *plan);
-void replay_typical_close(replay_typical *typical);
-/* The time of all calls of this rank if each took the median of its class, so that neither first
- * calls nor a core that another process used count. Local. */
-double replay_typical_us(const replay_typical *typical, const replay_plan *plan,
-                         const double *starts_us, const double *ends_us);
+/* The time of all calls of this rank but the first ones, which set something up, or find nothing in
+ * caches. Pure. */
+double replay_later_us(const replay_plan *plan, const double *starts_us, const double *ends_us);
 /* Divides the times of steps on a clock that ranks share. Collective; agreed; a failure is
  * reported. */
 weir_status replay_split_waits(const replay_measurement *m, const double *starts_us,

@@ -39,7 +39,13 @@ weir_call replay_work_call(const replay_plan *plan, const replay_work *work, wei
     call.out = work->out;
     call.count = work->step->kind == REPLAY_BARRIER ? 1 : work->splits ? 0 : work->call->count;
     call.stream = bench_gpu_lane(plan->job->gpu, work->lane);
-    if (work->splits) {
+    if (work->is_sendrecv) {
+        call.collective = WEIR_COLL_SENDRECV;
+        call.count = work->in_elements;
+        call.recv_count = work->out_elements;
+        call.destination = work->to;
+        call.source = work->from;
+    } else if (work->splits) {
         *splits = (weir_splits){work->splits, work->splits + n, work->splits + 2 * n,
                                 work->splits + 3 * n};
         call.splits = splits;
@@ -173,12 +179,29 @@ static weir_status for_steps(replay_plan *plan,
     return status;
 }
 
+/* The use of a memory by one lane. */
+typedef struct lane_use {
+    size_t at, most; /* most: bytes of one call, or twice those of a group that was placed */
+    size_t first, limit;
+} lane_use;
+
+/* The place of recorded buffers. */
+typedef struct known_place {
+    size_t at, bytes;
+    uint32_t memory;
+} known_place;
+
 /* What is known of all instances while a plan is made. */
 typedef struct plan_making {
-    double *bytes;     /* of each instance: the larger buffer, of the busiest rank */
-    uint16_t *classes; /* of each instance */
-    size_t *pairs;     /* room for the counts of a step between pairs */
-    size_t nsplits;    /* that this rank needs */
+    double *bytes;       /* of each instance: the larger buffer, of the busiest rank */
+    uint16_t *classes;   /* of each instance */
+    size_t *pairs;       /* room for the counts of a step between pairs */
+    size_t nsplits;      /* that this rank needs */
+    uint8_t *has_more;   /* of each instance: a rank sends, or receives, more than one message */
+    lane_use *uses;      /* of each memory */
+    known_place *places; /* by the numbers of buffers; nplaces */
+    size_t nplaces;
+    uint8_t *seen; /* a bit for each class on each set */
 } plan_making;
 
 static weir_status measure_step(replay_plan *plan, const plan_step *at, void *context)
@@ -193,6 +216,9 @@ static weir_status measure_step(replay_plan *plan, const plan_step *at, void *co
         making->bytes[step->instance] = size;
     if (at->rank == plan->job->rank && is_pairs(step->kind))
         making->nsplits += 4 * (size_t)at->set->nranks + step->ncalls;
+    if (step->kind == REPLAY_EXCHANGE &&
+        (step->ncalls > 2 || (step->ncalls == 2 && at->call[0].kind == at->call[1].kind)))
+        making->has_more[step->instance] = 1;
     plan->nworks += at->rank == plan->job->rank;
     return WEIR_OK;
 }
@@ -251,26 +277,28 @@ static void place_pairs(size_t *splits, size_t n)
     }
 }
 
-/* Takes parts of the arena from `first` on in turn: offsets become pointers later. Returns the
- * bytes needed. */
-static size_t place_work(replay_work *work, size_t first, size_t *at, size_t limit)
+/* The bytes of both buffers and a guard. */
+static size_t work_bytes(const replay_work *work)
 {
     const size_t width = weir_dtype_bytes((weir_dtype)work->dtype);
     const size_t in = work->in_elements * width, out = work->out_elements * width;
     const size_t longer = in > out ? in : out;
-    const size_t needs = align_up(work->in_place ? longer + REPLAY_GUARD_BYTES
-                                                 : align_up(in) + out + REPLAY_GUARD_BYTES);
-    if (*at + needs > limit)
-        *at = 0;
-    char *base = (char *)(uintptr_t)(first + *at);
+    return align_up(work->in_place ? longer + REPLAY_GUARD_BYTES
+                                   : align_up(in) + out + REPLAY_GUARD_BYTES);
+}
+
+/* Gives a work its place in its memory: offsets become pointers later. */
+static void place_work(replay_work *work, size_t at)
+{
+    const size_t width = weir_dtype_bytes((weir_dtype)work->dtype);
+    const size_t in = work->in_elements * width, out = work->out_elements * width;
+    char *base = (char *)(uintptr_t)at;
     work->in = base;
     work->out = work->in_place ? base : base + align_up(in);
     if (work->in_place && work->step->kind == REPLAY_REDUCE_SCATTER)
         work->out += (size_t)work->rank * out;
     if (work->in_place && work->step->kind == REPLAY_ALLGATHER)
         work->in += (size_t)work->rank * in;
-    *at += needs;
-    return needs;
 }
 
 /* The peer of a message in the set of its exchange. */
@@ -287,6 +315,7 @@ static void place_messages(const replay_plan *plan, replay_work *work, size_t n)
     for (uint32_t i = 0; work->step->kind == REPLAY_EXCHANGE && i < work->step->ncalls; i++) {
         const replay_call *call = &work->call[i];
         const int peer = message_peer(plan, work->step, call);
+        *(call->kind == REPLAY_SEND ? &work->to : &work->from) = peer;
         places[i] = work->splits[(call->kind == REPLAY_SEND ? n : 3 * n) + (size_t)peer];
         for (uint32_t before = 0; before < i; before++)
             if (work->call[before].kind == call->kind &&
@@ -317,6 +346,10 @@ static size_t *make_work(replay_plan *plan, replay_work *work, const replay_step
                           .klass = making->classes[step->instance],
                           .splits = between_pairs ? splits : NULL,
                           .lane = (uint8_t)lane,
+                          .is_sendrecv =
+                              step->kind == REPLAY_EXCHANGE && !making->has_more[step->instance],
+                          .to = -1,
+                          .from = -1,
                           .rank = replay_comm_rank(plan->sets[step->set], rank)};
     work->dtype = (uint8_t)step_dtype(step, work->call);
     work->in_place = (uint8_t)step_in_place(step, work->call);
@@ -330,29 +363,93 @@ static size_t *make_work(replay_plan *plan, replay_work *work, const replay_step
     return splits + 4 * n + step->ncalls;
 }
 
-/* Gives the works of a lane their places, from arena_bytes on. */
-static void place_lane(replay_plan *plan, int lane, size_t span_bytes)
+static int is_in_group(const replay_plan *plan, int lane, size_t i)
 {
-    size_t at = 0, largest = 0, group = 0, least = 0;
-    for (size_t i = plan->lanes[lane]; i < plan->lanes[lane + 1]; i++) {
-        const size_t needs = place_work(&plan->works[i], 0, &at, SIZE_MAX);
-        const int follows = i > plan->lanes[lane] && plan->works[i - 1].step->is_grouped;
-        largest = needs > largest ? needs : largest;
-        group = (follows ? group : 0) + needs;
-        if (follows && 2 * group > least) /* so that no two calls of a group overlap */
-            least = 2 * group;
-    }
-    size_t bytes = at < span_bytes ? at : span_bytes;
-    bytes = bytes < least ? least : bytes;
-    bytes = bytes < largest ? largest : bytes;
-    plan->mirror_bytes = largest > plan->mirror_bytes ? largest : plan->mirror_bytes;
-    at = 0;
-    for (size_t i = plan->lanes[lane]; i < plan->lanes[lane + 1]; i++)
-        place_work(&plan->works[i], plan->arena_bytes, &at, bytes);
-    plan->arena_bytes += bytes;
+    return plan->works[i].step->is_grouped ||
+           (i > plan->lanes[lane] && plan->works[i - 1].step->is_grouped);
 }
 
-/* Makes the works of this rank, and the size of the arena. */
+/* Takes the place of the same recorded buffers, or the next part of the memory. Calls of a group
+ * may run together, and have places of their own. Returns the bytes taken. */
+static size_t take_place(replay_plan *plan, int lane, size_t i, const plan_making *making)
+{
+    replay_work *work = &plan->works[i];
+    lane_use *use = &making->uses[work->memory];
+    const size_t needs = work_bytes(work);
+    const int is_known = work->call->buffers >= 0 && !is_in_group(plan, lane, i);
+    known_place *place = is_known ? &making->places[work->call->buffers] : NULL;
+    if (place && place->bytes >= needs && place->memory == work->memory) {
+        place_work(work, place->at);
+        return 0;
+    }
+    if (use->at + needs > use->limit)
+        use->at = 0;
+    place_work(work, use->first + use->at);
+    if (place)
+        *place = (known_place){use->first + use->at, needs, work->memory};
+    use->at += needs;
+    return needs;
+}
+
+/* Adds up what the works of a lane need of each memory. Returns the bytes of all. */
+static size_t use_lane(replay_plan *plan, int lane, const plan_making *making)
+{
+    size_t all = 0, group = 0;
+    for (size_t i = plan->lanes[lane]; i < plan->lanes[lane + 1]; i++) {
+        lane_use *use = &making->uses[plan->works[i].memory];
+        const size_t needs = work_bytes(&plan->works[i]);
+        const int follows = i > plan->lanes[lane] && plan->works[i - 1].step->is_grouped;
+        group = (follows ? group : 0) + needs;
+        /* No two calls of a group overlap. */
+        const size_t least = follows ? 2 * group : needs;
+        use->most = least > use->most ? least : use->most;
+        plan->mirror_bytes = needs > plan->mirror_bytes ? needs : plan->mirror_bytes;
+        all += take_place(plan, lane, i, making);
+    }
+    return all;
+}
+
+/* Gives the works of a lane their places. */
+static void place_lane(replay_plan *plan, int lane, size_t span_bytes, const plan_making *making)
+{
+    const size_t nmemory = (size_t)plan->schedule->nsets + 1;
+    for (size_t i = 0; i < nmemory; i++)
+        making->uses[i] = (lane_use){.limit = SIZE_MAX};
+    memset(making->places, 0, making->nplaces * sizeof *making->places);
+    const size_t all = use_lane(plan, lane, making);
+    for (size_t i = 0; i < nmemory; i++) {
+        lane_use *use = &making->uses[i];
+        const double share = all > span_bytes ? (double)span_bytes / (double)all : 1;
+        use->limit = align_up((size_t)((double)use->at * share));
+        use->limit = use->limit < use->most ? use->most : use->limit;
+        use->first = plan->memory[i].bytes;
+        use->at = 0;
+        plan->memory[i].bytes += use->limit;
+    }
+    memset(making->places, 0, making->nplaces * sizeof *making->places);
+    for (size_t i = plan->lanes[lane]; i < plan->lanes[lane + 1]; i++)
+        take_place(plan, lane, i, making);
+}
+
+/* The memory that a work uses. */
+static uint32_t choose_memory(const replay_plan *plan, const replay_options *options,
+                              const replay_work *work)
+{
+    const int is_registered = options->buffers == REPLAY_BUFFERS_RECORDED
+                                  ? !work->call->unregistered
+                                  : options->buffers == REPLAY_BUFFERS_REGISTERED;
+    return is_registered ? work->step->set : (uint32_t)plan->schedule->nsets;
+}
+
+/* Sets a bit. 1: it was not set before. */
+static uint8_t mark_seen(uint8_t *bits, size_t bit)
+{
+    const uint8_t mask = (uint8_t)(1 << bit % 8), was = bits[bit / 8] & mask;
+    bits[bit / 8] |= mask;
+    return !was;
+}
+
+/* Makes the works of this rank, and the sizes of memory. */
 static void make_works(replay_plan *plan, const replay_options *options, const plan_making *making)
 {
     const replay_call *first = plan->trace->ranks[plan->job->rank].calls;
@@ -364,11 +461,14 @@ static void make_works(replay_plan *plan, const replay_options *options, const p
         for (size_t i = 0; i < steps->count; i++) {
             replay_work *work = &plan->works[count++];
             splits = make_work(plan, work, &steps->list[i], lane, making, splits);
+            work->is_first =
+                mark_seen(making->seen, (size_t)work->step->set * REPLAY_CLASSES_MAX + work->klass);
+            work->memory = choose_memory(plan, options, work);
             work->gap_s = options->gaps ? gap_before(first, before, work->call) : 0;
             before = work->call + work->step->ncalls - 1;
         }
         plan->lanes[lane + 1] = count;
-        place_lane(plan, lane, options->span_bytes / (size_t)plan->nlanes);
+        place_lane(plan, lane, options->span_bytes / (size_t)plan->nlanes, making);
     }
 }
 
@@ -390,45 +490,74 @@ size_t replay_plan_next(const replay_plan *plan, size_t *at, int *lane)
     return next;
 }
 
-static weir_status allocate(replay_plan *plan, const replay_options *options)
+static weir_status allocate_unregistered(bench_job *job, size_t bytes, void **pointer)
+{
+    if (job->gpu)
+        return bench_gpu_alloc(job->gpu, bytes, pointer);
+    return posix_memalign(pointer, ALIGN_BYTES, bytes) == 0
+               ? WEIR_OK
+               : bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for buffers of %zu bytes",
+                                bytes);
+}
+
+static weir_status allocate(replay_plan *plan)
 {
     bench_job *job = plan->job;
-    const size_t bytes = align_up(plan->arena_bytes + 1);
+    const int nsets = plan->schedule->nsets;
     weir_status status = WEIR_OK;
-    void *memory = NULL;
-    if (options->common.buffers == BENCH_BUFFERS_WEIR) {
-        status = weir_mem_alloc(job->comm, bytes, &plan->memory);
-        memory = status == WEIR_OK ? weir_mem_pointer(plan->memory) : NULL;
-    } else if (job->gpu) {
-        status = bench_gpu_alloc(job->gpu, bytes, &memory);
-    } else if (posix_memalign(&memory, ALIGN_BYTES, bytes) != 0) {
-        status =
-            bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for buffers of %zu bytes", bytes);
+    for (int i = 0; i <= nsets && status == WEIR_OK; i++) {
+        replay_memory *memory = &plan->memory[i];
+        void *pointer = NULL;
+        if (!memory->bytes)
+            continue;
+        if (i < nsets)
+            status = weir_mem_alloc(plan->comms[i], memory->bytes, &memory->registered);
+        else
+            status = allocate_unregistered(job, memory->bytes, &pointer);
+        memory->pointer =
+            i < nsets && status == WEIR_OK ? weir_mem_pointer(memory->registered) : pointer;
     }
-    plan->arena = memory;
     if (status == WEIR_OK && job->gpu) {
-        memory = NULL;
-        status = bench_gpu_mirror_alloc(job->gpu, plan->mirror_bytes + 1, &memory);
-        plan->mirror = memory;
+        void *mirror = NULL;
+        status = bench_gpu_mirror_alloc(job->gpu, plan->mirror_bytes + 1, &mirror);
+        plan->mirror = mirror;
     }
     for (size_t i = 0; i < plan->nworks && status == WEIR_OK; i++) {
-        plan->works[i].in = plan->arena + (uintptr_t)plan->works[i].in;
-        plan->works[i].out = plan->arena + (uintptr_t)plan->works[i].out;
+        replay_work *work = &plan->works[i];
+        work->in = plan->memory[work->memory].pointer + (uintptr_t)work->in;
+        work->out = plan->memory[work->memory].pointer + (uintptr_t)work->out;
     }
     return status;
+}
+
+/* The numbers of buffers of a rank. */
+static size_t count_buffers(const replay_rank *rank)
+{
+    int32_t last = -1;
+    for (size_t i = 0; i < rank->count; i++)
+        last = rank->calls[i].buffers > last ? rank->calls[i].buffers : last;
+    return (size_t)(last + 1);
 }
 
 static weir_status plan_make(replay_plan *plan, const replay_options *options)
 {
     const size_t instances = (size_t)plan->schedule->instances + 1;
+    const size_t nmemory = (size_t)plan->schedule->nsets + 1;
     size_t most = 1;
     for (int i = 0; i < plan->schedule->nsets; i++)
         most = (size_t)plan->sets[i]->nranks > most ? (size_t)plan->sets[i]->nranks : most;
     plan_making making = {.bytes = calloc(instances, sizeof *making.bytes),
                           .classes = calloc(instances, sizeof *making.classes),
-                          .pairs = malloc(4 * most * sizeof *making.pairs)};
+                          .pairs = malloc(4 * most * sizeof *making.pairs),
+                          .has_more = calloc(instances, 1),
+                          .uses = calloc(nmemory, sizeof *making.uses),
+                          .seen = calloc(nmemory, REPLAY_CLASSES_MAX / 8),
+                          .nplaces = count_buffers(&plan->trace->ranks[plan->job->rank])};
+    making.places = calloc(making.nplaces + 1, sizeof *making.places);
     weir_status status = WEIR_OK;
-    if (!making.bytes || !making.classes || !making.pairs)
+    plan->memory = calloc(nmemory, sizeof *plan->memory);
+    if (!making.bytes || !making.classes || !making.pairs || !making.has_more || !making.uses ||
+        !making.places || !plan->memory)
         status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for the calls");
     if (status == WEIR_OK)
         status = for_steps(plan, measure_step, &making);
@@ -441,13 +570,15 @@ static weir_status plan_make(replay_plan *plan, const replay_options *options)
             status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for %zu calls",
                                     plan->nworks);
     }
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK)
         make_works(plan, options, &making);
-        status = allocate(plan, options);
-    }
     free(making.bytes);
     free(making.classes);
     free(making.pairs);
+    free(making.has_more);
+    free(making.uses);
+    free(making.places);
+    free(making.seen);
     return status;
 }
 
@@ -460,19 +591,27 @@ weir_status replay_plan_open(replay_plan *plan, bench_job *job, const replay_opt
     plan->schedule = schedule;
     plan->nlanes = schedule->nlanes;
     plan->sets = (const replay_comm *const *)schedule->sets;
-    return bench_job_agree(job, plan_make(plan, options), "buffers");
+    weir_status status = bench_job_agree(job, plan_make(plan, options), "calls");
+    if (status == WEIR_OK)
+        status = replay_comms_open(plan);
+    return status == WEIR_OK ? bench_job_agree(job, allocate(plan), "buffers") : status;
 }
 
 void replay_plan_close(replay_plan *plan)
 {
-    if (plan->memory)
-        weir_mem_free(plan->memory);
-    else if (plan->job && plan->job->gpu)
-        bench_gpu_free(plan->job->gpu, plan->arena);
-    else
-        free(plan->arena);
+    for (int i = 0; plan->memory && i <= plan->schedule->nsets; i++) {
+        replay_memory *memory = &plan->memory[i];
+        if (memory->registered)
+            weir_mem_free(memory->registered);
+        else if (plan->job->gpu)
+            bench_gpu_free(plan->job->gpu, memory->pointer);
+        else
+            free(memory->pointer);
+    }
+    replay_comms_close(plan);
     if (plan->mirror)
         bench_gpu_mirror_free(plan->job->gpu, plan->mirror);
+    free(plan->memory);
     free(plan->works);
     free(plan->splits);
     memset(plan, 0, sizeof *plan);

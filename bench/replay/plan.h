@@ -35,8 +35,19 @@ typedef struct replay_work {
     uint8_t dtype;  /* weir_dtype; exchanges: bytes */
     uint8_t in_place;
     uint8_t lane;
-    int rank; /* of the set */
+    uint8_t is_first;    /* of its class on its set */
+    uint8_t is_sendrecv; /* an exchange of at most one message to and from each rank */
+    int to, from;        /* its peers in the set; -1: none */
+    uint32_t memory;     /* index in replay_plan.memory */
+    int rank;            /* of the set */
 } replay_work;
+
+/* Memory of one kind. The calls of a lane that use it take the parts of the lane's part in turn. */
+typedef struct replay_memory {
+    size_t bytes;
+    char *pointer;        /* on the host, or on the GPU */
+    weir_mem *registered; /* NULL: malloc'd, or from CUDA */
+} replay_memory;
 
 typedef struct replay_plan {
     bench_job *job;
@@ -49,16 +60,15 @@ typedef struct replay_plan {
     int nlanes;
     replay_class classes[REPLAY_CLASSES_MAX];
     int nclasses;
-    size_t arena_bytes; /* the calls of a lane use the parts of its own part in turn */
-    char *arena;        /* on the host, or on the GPU */
-    char *mirror;       /* GPU: a place on the host for one call's buffers; else NULL */
+    weir_comm **comms;     /* weir's communicator of each set; NULL: this rank is not in it */
+    replay_memory *memory; /* of each set's communicator, then unregistered memory */
+    char *mirror;          /* GPU: a place on the host for one call's buffers; else NULL */
     size_t mirror_bytes;
-    weir_mem *memory; /* of the arena; NULL: malloc'd, or from CUDA */
     size_t *splits;
 } replay_plan;
 
-/* Lays out the steps of this rank, and allocates memory. Collective; agreed; a failure is reported.
- * Release with replay_plan_close. */
+/* Lays out the steps of this rank, creates communicators of weir, and allocates memory. Collective;
+ * agreed; a failure is reported. Release with replay_plan_close. */
 weir_status replay_plan_open(replay_plan *plan, bench_job *job, const replay_options *options,
                              const replay_trace *trace, const replay_schedule *schedule);
 void replay_plan_close(replay_plan *plan);
@@ -87,12 +97,16 @@ typedef struct replay_message {
 /* The nth message of an exchange. Pure. */
 replay_message replay_message_of(const replay_plan *plan, const replay_work *work, uint32_t n);
 
+/* Creates weir's communicators of all sets, or destroys them. Collective; agreed. */
+weir_status replay_comms_open(replay_plan *plan);
+void replay_comms_close(replay_plan *plan);
+
 /* ------------------------------------------------------------- candidates */
 
 typedef struct replay_candidate replay_candidate;
 
 typedef struct replay_candidate_ops {
-    /* Creates the communicators. Collective; not agreed. */
+    /* Creates the communicators; NULL: there is nothing to do. Collective; not agreed. */
     weir_status (*open)(replay_candidate *self);
     /* NULL, or why it cannot run the step: static, or in the candidate. Local. */
     const char *(*refuses)(replay_candidate *self, const replay_work *work);
@@ -101,7 +115,7 @@ typedef struct replay_candidate_ops {
     weir_status (*run)(replay_candidate *self, const replay_work *work);
     /* Where the result of a step is; NULL: in out. */
     char *(*result)(const replay_work *work);
-    /* Frees the communicators. Collective. */
+    /* Frees the communicators. Collective. NULL: there is nothing to do. */
     void (*close)(replay_candidate *self);
 } replay_candidate_ops;
 

@@ -47,11 +47,13 @@ static const weiri_option rows[] = {
      .manifest = "checks",
      .help = "check every element of every call, in a repetition before the timed ones and in one "
              "after them"},
-    {0, "buffers", "registered|unregistered", &weiri_option_words, AT(common.buffers),
-     .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
+    {0, "buffers", "recorded|registered|unregistered", &weiri_option_words, AT(buffers),
+     .initial = "recorded", .recorded = "recorded|weir|plain", .flags = SAME | EXPLAINED,
      .manifest = "buffers",
-     .help = "registered: memory of the library, which peers read; unregistered: malloc'd memory, "
-             "or CUDA's (default: registered)"},
+     .help =
+         "registered: memory of each communicator, which its ranks read; unregistered: malloc'd "
+         "memory, or CUDA's; recorded: of each call as it was recorded, registered if that is "
+         "unknown (default: recorded)"},
     {0, "span", "SIZE", &weiri_option_bytes, AT(span_bytes), .low = 0, .initial = "256M",
      .flags = SAME, .manifest = "span_bytes",
      .help = "bytes of one buffer, of which each call uses the next part; a small SIZE stays in "

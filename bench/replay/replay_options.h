@@ -5,6 +5,12 @@
 #include "bench/options/options.h"
 #include "programs/options.h"
 
+typedef enum replay_buffers {
+    REPLAY_BUFFERS_RECORDED, /* of each call as it was recorded */
+    REPLAY_BUFFERS_REGISTERED,
+    REPLAY_BUFFERS_UNREGISTERED
+} replay_buffers;
+
 typedef struct replay_options {
     bench_options common; /* what other benchmarks have as well */
     const char *convert;  /* --convert FILE; NULL: run the recording */
@@ -14,7 +20,8 @@ typedef struct replay_options {
     int sms;              /* --sms: percent */
     size_t span_bytes;    /* --span */
     int ngpus_given;
-    int inject; /* --inject: a bit of the last checked call's output is flipped */
+    int buffers; /* --buffers: replay_buffers */
+    int inject;  /* --inject: a bit of the last checked call's output is flipped */
     char **files;
     int nfiles;
 } replay_options;

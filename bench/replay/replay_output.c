@@ -108,9 +108,10 @@ void replay_output_begin(const replay_plan *plan, const replay_options *options)
            trace->nfiles > 1 ? " and others" : "", trace->format, trace->nranks,
            weiri_s((unsigned)trace->nranks), trace->ncomms, weiri_s((unsigned)trace->ncomms),
            replay_calls(trace));
-    printf("# Ranks: %d on %s; %s; %s memory\n", plan->job->nranks, plan->job->host,
+    printf("# Ranks: %d on %s; %s; %s memory%s\n", plan->job->nranks, plan->job->host,
            plan->job->place,
-           options->common.buffers == BENCH_BUFFERS_PLAIN ? "unregistered" : "registered");
+           options->common.buffers == BENCH_BUFFERS_PLAIN ? "unregistered" : "registered",
+           options->buffers == REPLAY_BUFFERS_RECORDED ? ", or as recorded" : "");
     if (plan->nlanes > 1)
         printf("# Calls were in flight together: communicators run on %d %s\n", plan->nlanes,
                plan->job->gpu ? "streams" : "threads of each rank");
@@ -190,19 +191,19 @@ static void whole_row(bench_report *report, const replay_measurement *m, const c
 static void write_recorded(const replay_measurement *m, const replay_subject *s, double calls_us)
 {
     const replay_recorded *r = &m->recorded;
-    const bench_stats typical = stats_of(m, s->typical_us);
+    const bench_stats later = stats_of(m, s->later_us);
     if (isnan(r->calls_us) || r->calls_us <= 0)
         return;
     printf("# %s: the recorded communication took %.1f us; here it takes %.2f of that%s\n",
            s->candidate.name, r->calls_us, calls_us / r->calls_us,
            m->options->gaps ? "" : ", without the computation between calls (see --gaps)");
-    if (m->job->gpu || r->typical_us <= 0)
+    if (m->job->gpu || r->later_us <= 0)
         return;
-    printf("# %s: if each call takes the median of its kind, %.1f us were recorded and %.1f us are "
-           "here: %.2f [%.2f, %.2f]\n",
-           s->candidate.name, r->typical_us, typical.median, typical.median / r->typical_us,
-           typical.ci_low / r->typical_us, typical.ci_high / r->typical_us);
-    if (!isnan(r->waits.wait_us) && !isnan(s->waits.wait_us))
+    printf("# %s: without the first call of each kind on a communicator, %.1f us were recorded and "
+           "%.1f us are here: %.2f [%.2f, %.2f]\n",
+           s->candidate.name, r->later_us, later.median, later.median / r->later_us,
+           later.ci_low / r->later_us, later.ci_high / r->later_us);
+    if (r->waits.wait_us > 0 && r->waits.transfer_us > 0 && !isnan(s->waits.wait_us))
         printf("# %s: recorded waits %.1f us, transfers %.1f us; waits are %.2f of that here, "
                "transfers %.2f\n",
                s->candidate.name, r->waits.wait_us, r->waits.transfer_us,

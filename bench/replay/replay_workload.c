@@ -26,6 +26,19 @@ static replay_schedule *schedule;
 
 /* ------------------------------------------------------------------ recording */
 
+/* The kind of memory that most calls use is that of rows. */
+static void choose_buffers(void)
+{
+    size_t unregistered = 0;
+    for (int rank = 0; rank < trace->nranks; rank++)
+        for (size_t i = 0; i < trace->ranks[rank].count; i++)
+            unregistered += trace->ranks[rank].calls[i].unregistered;
+    const int is_plain = options.buffers == REPLAY_BUFFERS_RECORDED
+                             ? 2 * unregistered > replay_calls(trace)
+                             : options.buffers == REPLAY_BUFFERS_UNREGISTERED;
+    options.common.buffers = is_plain ? BENCH_BUFFERS_PLAIN : BENCH_BUFFERS_WEIR;
+}
+
 /* Reads the recording before ranks are forked, so that they share its memory. */
 static weir_status read_recording(char *problem)
 {
@@ -40,6 +53,7 @@ static weir_status read_recording(char *problem)
         snprintf(problem, BENCH_PROBLEM_BYTES, "%s", weir_last_error());
         return status;
     }
+    choose_buffers();
     if (schedule && schedule->nlanes > 1)
         bench_mpi_use_threads();
     if (!options.ngpus_given && bench_launch_find(&launch, refusal) == 0 && !launch.variable)

@@ -167,11 +167,16 @@ static weir_status call_words(text_line *line, int at, replay_call *call)
         const char *word = line->words[at];
         if (!strcmp(word, "inplace")) {
             call->in_place = 1;
+        } else if (!strcmp(word, "unregistered")) {
+            call->unregistered = 1;
         } else if ((value = value_of(word, "took")) && weiri_decimal_read(value, &seconds) == 0) {
             call->duration_s = (float)seconds;
         } else if ((value = value_of(word, "group"))) {
             status = number_read(line, "group", value, INT32_MAX, &number);
             call->group = (int32_t)number;
+        } else if ((value = value_of(word, "buffers"))) {
+            status = number_read(line, "buffers", value, REPLAY_BUFFERS_MAX - 1, &number);
+            call->buffers = (int32_t)number;
         } else if ((value = value_of(word, "stream"))) {
             status = number_read(line, "stream", value, UINT8_MAX, &number);
             call->stream = (uint8_t)number;
@@ -183,10 +188,11 @@ static weir_status call_words(text_line *line, int at, replay_call *call)
         } else if ((value = value_of(word, "received"))) {
             received = value;
         } else {
-            status = BAD(
-                line, "%s: unknown; expected %s=RANK, took=SECONDS, group=N, stream=N, inplace%s",
-                word, peers[peer],
-                call->kind == REPLAY_ALLTOALLV ? ", sent=N,... or received=N,..." : "");
+            status = BAD(line,
+                         "%s: unknown; expected %s=RANK, took=SECONDS, group=N, stream=N, inplace, "
+                         "unregistered, buffers=N%s",
+                         word, peers[peer],
+                         call->kind == REPLAY_ALLTOALLV ? ", sent=N,... or received=N,..." : "");
         }
     }
     return status == WEIR_OK && call->kind == REPLAY_ALLTOALLV
@@ -405,6 +411,10 @@ static void write_call(const replay_trace *trace, int rank, const replay_call *c
     }
     if (call->in_place)
         fputs(" inplace", to);
+    if (call->unregistered)
+        fputs(" unregistered", to);
+    if (call->buffers >= 0)
+        fprintf(to, " buffers=%d", call->buffers);
     if (call->group >= 0)
         fprintf(to, " group=%d", call->group);
     if (call->stream)

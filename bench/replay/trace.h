@@ -13,8 +13,9 @@
 enum {
     REPLAY_RANKS_MAX = WEIR_RANKS_MAX,
     REPLAY_COMMS_MAX = 1 << 16,
-    REPLAY_NOTES_MAX = 64, /* different notes; further ones are only counted */
-    REPLAY_NAME_BYTES = 64 /* of a communicator, with the end */
+    REPLAY_NOTES_MAX = 64,        /* different notes; further ones are only counted */
+    REPLAY_BUFFERS_MAX = 1 << 24, /* numbers of buffers */
+    REPLAY_NAME_BYTES = 64        /* of a communicator, with the end */
 };
 #define REPLAY_COUNT_MAX ((uint64_t)1 << 40) /* elements of a call, and of all splits of one */
 
@@ -51,18 +52,21 @@ typedef struct replay_call {
     int32_t peer;     /* root, destination or source: a rank of the communicator; -1: none */
     int32_t group;    /* calls of a rank that follow each other and have the same number were issued
                          within one ncclGroup; -1: none */
+    int32_t buffers;  /* calls of a rank with the same number used the same memory; -1: unknown */
     uint16_t file;    /* index in replay_trace.files */
     uint8_t kind;     /* replay_kind */
     uint8_t dtype;    /* weir_dtype */
     uint8_t op;       /* weir_op: allreduce, reduce_scatter, reduce */
     uint8_t in_place; /* 1: as the collective's in-place form in weir.h */
-    uint8_t stream;   /* streams, or threads, of a rank are numbered from 0; 0 if unknown */
+    uint8_t unregistered; /* 1: the buffers were in no memory of the communicator; 0: they were, or
+                             it is unknown */
+    uint8_t stream;       /* streams, or threads, of a rank are numbered from 0; 0 if unknown */
 } replay_call;
 
 #define REPLAY_CALL_INIT                                                                           \
     {                                                                                              \
-        NAN, 0, REPLAY_NO_SPLITS, NAN, 0, 0, -1, -1, 0, REPLAY_ALLREDUCE, WEIR_INT8, WEIR_SUM, 0,  \
-            0                                                                                      \
+        NAN, 0, REPLAY_NO_SPLITS, NAN, 0, 0, -1, -1, -1, 0, REPLAY_ALLREDUCE, WEIR_INT8, WEIR_SUM, \
+            0, 0, 0                                                                                \
     }
 
 typedef struct replay_comm {

@@ -28,7 +28,9 @@ enum {
     NAME_BYTES = 48,
     CALL_BYTES = 96,
     DATA_BYTES = 48, /* of a type and a number */
-    STREAMS_MAX = 32
+    STREAMS_MAX = 32,
+    BUFFERS_MAX = 1024, /* that are known again */
+    BUFFER_NUMBERS = 1 << 24
 };
 
 /* What stands in each line of a communicator, " r3 c1a2b ", and its last call without splits, which
@@ -39,6 +41,12 @@ struct weiri_recorder {
     weir_call call;
     int in_place;
 };
+
+/* The buffers of a call, and their number plus 1. */
+typedef struct known_buffers {
+    const void *in, *out;
+    int number;
+} known_buffers;
 
 /* The file of this process. */
 static struct {
@@ -52,7 +60,9 @@ static struct {
     struct timespec begin;
     char tail_path[PATH_MAX + 8];
     int nthreads, nstreams;
-    weir_stream streams[STREAMS_MAX]; /* of GPUs, in the order of their first calls */
+    weir_stream streams[STREAMS_MAX];   /* of GPUs, in the order of their first calls */
+    known_buffers buffers[BUFFERS_MAX]; /* where their addresses lead */
+    int nbuffers;
 } file = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static atomic_int first_rank = -1;
@@ -364,9 +374,39 @@ static int stream_number(const weir_comm *comm, weir_stream stream)
     return i;
 }
 
-/* The end of a line. */
-static char *put_end(char *at, int stream, uint64_t begin_ns, uint64_t end_ns)
+/* Whether a call's buffers lie outside of the communicator's registered memory. On GPUs other
+ * memory is not known to the host. */
+static int is_unregistered(const weir_comm *comm, const weir_call *call)
 {
+    const void *data = call->in ? call->in : call->out;
+    return !comm->gpu && data && weiri_region_describe(comm, data, 1).generation == 0;
+}
+
+/* The number of a call's buffers, which stays as long as others with the same place in the table do
+ * not follow. */
+static int buffers_number(const weir_call *call)
+{
+    const uint64_t mixed = ((uintptr_t)call->in * 3 + (uintptr_t)call->out) * 0x9e3779b97f4a7c15u;
+    known_buffers *known = &file.buffers[mixed >> 32 & (BUFFERS_MAX - 1)];
+    if (!known->number || known->in != call->in || known->out != call->out)
+        *known = (known_buffers){call->in, call->out, file.nbuffers++ % BUFFER_NUMBERS + 1};
+    return known->number - 1;
+}
+
+/* The memory of a call. */
+static char *put_buffers(char *at, const weir_comm *comm, const weir_call *call)
+{
+    if (is_unregistered(comm, call))
+        at = put_text(at, " unregistered");
+    return put_whole(put_text(at, " buffers="), (uint64_t)buffers_number(call));
+}
+
+/* The end of a line. call: whose memory is known; or NULL. */
+static char *put_end(char *at, const weir_comm *comm, const weir_call *call, int stream,
+                     uint64_t begin_ns, uint64_t end_ns)
+{
+    if (call)
+        at = put_buffers(at, comm, call);
     if (stream)
         at = put_whole(put_text(at, " stream="), (uint64_t)stream);
     if (group_now >= 0)
@@ -481,7 +521,7 @@ void weiri_recorder_message(const weir_comm *comm, int sends, int peer, size_t c
     char *line = file_room(LINE_BYTES);
     if (line) {
         char *at = put_message(put_begin(line, comm, begin_ns), sends, peer, &data);
-        at = put_end(at, stream_number(comm, stream), begin_ns, end_ns);
+        at = put_end(at, comm, NULL, stream_number(comm, stream), begin_ns, end_ns);
         file.used += (size_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);
@@ -495,7 +535,8 @@ static char *put_pair_of_messages(char *line, const weir_comm *comm, const weir_
     set_data(&data, call->dtype, call->count);
     char *const send = put_begin(line, comm, begin_ns);
     char *const end = put_message(send, 1, call->destination, &data);
-    char *const next = put_end(end, stream_number(comm, call->stream), begin_ns, end_ns);
+    char *const next =
+        put_end(end, comm, call, stream_number(comm, call->stream), begin_ns, end_ns);
     const size_t begin_bytes = (size_t)(send - line), end_bytes = (size_t)(next - end);
     memcpy(next, line, begin_bytes);
     if (call->recv_count != call->count)
@@ -545,7 +586,7 @@ void weiri_recorder_call(const weir_comm *comm, const weir_call *call, uint64_t 
                                            "values are not known to the host; left out\n");
     } else if (line) {
         char *at = put_call(put_begin(line, comm, begin_ns), comm, call);
-        at = put_end(at, stream_number(comm, call->stream), begin_ns, end_ns);
+        at = put_end(at, comm, call, stream_number(comm, call->stream), begin_ns, end_ns);
         file.used += (size_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);
@@ -557,7 +598,7 @@ void weiri_recorder_barrier(const weir_comm *comm, uint64_t begin_ns, uint64_t e
     char *line = file_room(LINE_BYTES);
     if (line) {
         char *at = put_text(put_begin(line, comm, begin_ns), "barrier");
-        at = put_end(at, stream_number(comm, NULL), begin_ns, end_ns);
+        at = put_end(at, comm, NULL, stream_number(comm, NULL), begin_ns, end_ns);
         file.used += (size_t)(at - line);
     }
     pthread_mutex_unlock(&file.mutex);

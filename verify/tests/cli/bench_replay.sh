@@ -175,9 +175,30 @@ mkdir "$scratch/placed"
 check "a rank runs on the cpus that it was recorded on" eval 'WEIR_RECORD="$scratch/placed/%r" ends_with 0 taskset -c "$cpu" ./bench_replay "$scratch/one.txt" -n 1 -c 0 &&
     grep -qE "^place r0 [^ ]+ $cpu\$" "$scratch/placed/0" && ends_with 0 ./bench_replay "$scratch/placed" -n 1 && grep -qF "; cpus $cpu (as recorded);" "$out"'
 check "but not on another node" eval 'sed -i "s/^place r0 [^ ]*/place r0 elsewhere/" "$scratch/placed/0" && ends_with 0 ./bench_replay "$scratch/placed" -n 1 &&
-    ! grep -qF "as recorded" "$out"'
+    ! grep -qF "(as recorded)" "$out"'
 check "nor on cpus that it may not use" eval 'sed -i "s/^place r0 .*/place r0 $(hostname | cut -d. -f1) 1000/" "$scratch/placed/0" && ends_with 0 ./bench_replay "$scratch/placed" -n 1 &&
-    ! grep -qF "as recorded" "$out"'
+    ! grep -qF "(as recorded)" "$out"'
+check "messages are sent as messages" eval '[ "$(grep -c " send uint8 2400 to=3 .* group=" "$scratch/recorded/2")" -eq 3 ] &&
+    [ "$(grep -c " recv uint8 2400 from=1 .* group=" "$scratch/recorded/2")" -eq 3 ]'
+# The memory of calls: the same twice, another, none of the communicator. The first barrier ends a repetition.
+mkdir "$scratch/memory"
+{
+    echo "comm w 0-1"
+    for rank in 0 1; do
+        printf -- "- r$rank w %s\n" "allreduce f32 sum 100 buffers=7" "allreduce f32 sum 50 buffers=7" \
+            "allreduce f32 sum 100 buffers=8" "allreduce f32 sum 100 unregistered buffers=7" "allreduce f32 sum 100"
+    done
+} >"$scratch/memory.txt"
+memory_is() { # EXPECTED REPLAY-OPTION...: "R" or "U" and the number of the buffers, of the first five calls of rank 1
+    local expected=$1
+    shift
+    ends_with 0 env WEIR_RECORD="$scratch/memory/%r" ./bench_replay "$scratch/memory.txt" -n 1 "$@" &&
+        [ "$(grep ' allreduce ' "$scratch/memory/1" | head -5 |
+            awk '{ kind = / unregistered/ ? "U" : "R"; sub(/.*buffers=/, ""); printf "%s%d ", kind, $1 }')" = "$expected" ]
+}
+check "calls use the memory that they were recorded with" memory_is "R0 R0 R1 U2 R3 "
+check "or registered memory" memory_is "R0 R0 R1 R0 R2 " --buffers registered
+check "or unregistered memory" memory_is "U0 U0 U1 U0 U2 " --buffers unregistered
 check "a second library in the process leaves the file to the first one" eval 'ends_with 0 env WEIR_RECORD="$scratch/recorded/%r" \
     ./bench_replay "$job" -n 1 --peer "$PWD/build/libweir_nccl.so" && grep -q "to which another rank or library is writing" "$err"'
 check "WEIR_RECORD in a folder that does not exist is a warning" eval 'ends_with 0 env WEIR_RECORD="$scratch/none/%r" ./bench_replay "$job" -n 1 &&

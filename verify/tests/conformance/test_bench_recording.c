@@ -183,6 +183,45 @@ TEST(recorded_communicators_have_ranks_of_the_job)
     tear_down();
 }
 
+/* One buffer in memory of the communicator twice, then one that is not. */
+static int call_in_memory(weir_boot *boot, void *argument)
+{
+    static float plain[WORDS];
+    weir_comm *world;
+    weir_mem *mem;
+    (void)argument;
+    if (make_comm(boot, &world))
+        return 1;
+    TRY(weir_mem_alloc(world, sizeof plain, &mem));
+    float *data = weir_mem_pointer(mem);
+    TRY(weir_allreduce(world, data, data, WORDS, WEIR_FLOAT, WEIR_SUM, NULL));
+    TRY(weir_allreduce(world, data, data, WORDS, WEIR_FLOAT, WEIR_SUM, NULL));
+    TRY(weir_allreduce(world, plain, plain, WORDS, WEIR_FLOAT, WEIR_SUM, NULL));
+    weir_mem_free(mem);
+    TRY(weir_comm_destroy(world));
+    return 0;
+}
+
+TEST(recorded_calls_have_the_memory_that_they_used)
+{
+    char host[65] = "";
+    set_up();
+    assert_int_equal(weir_boot_fork_run(2, call_in_memory, NULL, 60000, NULL), WEIR_OK);
+    replay_trace *trace = read_folder();
+    const replay_call *calls = trace->ranks[1].calls;
+    assert_int_equal(trace->ranks[1].count, 3);
+    assert_true(calls[0].buffers >= 0 && calls[0].buffers == calls[1].buffers);
+    assert_true(calls[2].buffers >= 0 && calls[0].buffers != calls[2].buffers);
+    assert_int_equal(calls[0].unregistered, 0);
+    assert_int_equal(calls[1].unregistered, 0);
+    assert_int_equal(calls[2].unregistered, 1);
+    gethostname(host, sizeof host - 1);
+    host[strcspn(host, ".")] = '\0';
+    assert_ptr_equal(strstr(trace->ranks[1].place, host), trace->ranks[1].place);
+    replay_trace_free(trace);
+    tear_down();
+}
+
 #define TRY_NCCL(call) TRY((call) == ncclSuccess ? WEIR_OK : WEIR_ERR_SYSTEM)
 
 /* A group with an exchange and an allreduce, then a gather, of two ranks of libweir_nccl. */

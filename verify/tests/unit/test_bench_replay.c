@@ -42,7 +42,7 @@ static const char whole_job[] = "# weir recording 1\n"
                                 "0.5 r0 world allreduce bf16 sum 4194304 inplace\n"
                                 "0.5 r1 world allreduce bf16 sum 4194304 inplace took=0.25\n"
                                 "0.75 r2 world allreduce bf16 sum 4194304 # a remark\n"
-                                "- r3 world allreduce bf16 sum 4194304\n"
+                                "- r3 world allreduce bf16 sum 4194304 unregistered buffers=3\n"
                                 "1 r0 tp broadcast f32 10 root=1 group=7\n"
                                 "1 r2 tp send u8 3 to=1\n"
                                 "2 r2 world alltoallv i32 sent=1,2,3,4 received=?\n"
@@ -69,6 +69,9 @@ TEST(text_has_communicators_calls_and_times)
     assert_true(first->start_s == 0 && isnan(first->duration_s));
     assert_true(trace->ranks[1].calls[0].duration_s == 0.25F);
     assert_true(isnan(trace->ranks[3].calls[0].start_s));
+    assert_true(first->buffers < 0 && !first->unregistered);
+    assert_int_equal(trace->ranks[3].calls[0].buffers, 3);
+    assert_int_equal(trace->ranks[3].calls[0].unregistered, 1);
     assert_int_equal(trace->ranks[0].calls[1].peer, 1);
     assert_int_equal(trace->ranks[0].calls[1].group, 7);
     assert_true(trace->splits[last->splits + 3] == 4);
@@ -84,6 +87,7 @@ TEST(text_that_is_written_reads_as_the_same_calls)
     assert_int_equal(replay_read_data("again", text, strlen(text), &again), WEIR_OK);
     char *text_again = written(again);
     assert_string_equal(text, text_again);
+    assert_non_null(strstr(text, " 4194304 unregistered buffers=3\n"));
     assert_non_null(strstr(text, "\nplace r2 node7 0-3,8\n"));
     assert_non_null(strstr(text, "0.000000000 r1 world allreduce bfloat16 sum 4194304 inplace "
                                  "took=0.250000000\n"));
@@ -103,6 +107,8 @@ TEST(impossible_calls_are_refused_with_file_and_line)
     EXPECT_REFUSED("comm w 0\n- r0 w broadcast f32 1 root=1\n", "job.txt:2:", "ranks 0 to 0");
     EXPECT_REFUSED("comm w 0\n- r0 w broadcast f32 1\n", "job.txt:2:", "rank -1 as root");
     EXPECT_REFUSED("comm w 0\n- r0 w send f32 1 from=0\n", "job.txt:2:", "expected to=RANK");
+    EXPECT_REFUSED("comm w 0\n- r0 w allreduce f32 sum 1 buffers=16777216\n",
+                   "job.txt:2:", "buffers 16777216: expected a whole number from 0 to 16777215");
     EXPECT_REFUSED("comm w 0\n- r0 v barrier\n", "job.txt:2:", "communicator v");
     EXPECT_REFUSED("comm w 0\n- r1 w barrier\n", "job.txt:2:", "not in communicator w");
     EXPECT_REFUSED("comm w 0\n- r9999 w barrier\n", "job.txt:2:", "rank r9999");
