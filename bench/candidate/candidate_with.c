@@ -84,6 +84,7 @@ weir_status bench_candidate_with_open(bench_job *job, const bench_options *optio
     self->has_threads = inner_of(self)->has_threads;
     name_with(self, options);
     self->peer = 1; /* the ratios compare it with weir alone */
+    self->runs_weir = !inner_of(self)->peer;
     *candidate = self;
     return WEIR_OK;
 }

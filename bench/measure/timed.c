@@ -118,6 +118,21 @@ void bench_slow_down(bench_slowness *slowness, const bench_options *options, uin
             sched_yield();
 }
 
+double bench_slow_batch(bench_slowness *slowness, double took_us, double delay_us, int percent)
+{
+    const double own_us = took_us - delay_us;
+    if (own_us > 0 && (slowness->fastest_us == 0 || own_us < slowness->fastest_us))
+        slowness->fastest_us = own_us;
+    return slowness->fastest_us * percent / 100;
+}
+
+/* Whether --inject makes this candidate slower on this rank. */
+static int is_slowed(const bench_timed *timed)
+{
+    return (!timed->result->peer || timed->candidate->runs_weir) &&
+           bench_slowness_applies(timed->trial->options, timed->trial->job->rank);
+}
+
 static weir_status run_operation(void *context)
 {
     bench_timed *timed = context;
@@ -126,8 +141,7 @@ static weir_status run_operation(void *context)
     if (wants_fault(timed))
         return run_with_fault(timed);
     const bench_options *options = timed->trial->options;
-    const int is_slow =
-        !timed->result->peer && bench_slowness_applies(options, timed->trial->job->rank);
+    const int is_slow = is_slowed(timed);
     const double began_us = is_slow ? weiri_clock_us() : 0;
     weir_status status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)
@@ -150,8 +164,9 @@ static weir_status run_batch(void *context, int operations, double *us)
     const bench_options *options = timed->trial->options;
     bench_batch *batch = &timed->batches;
     weir_status status = bench_batch_run(batch, us);
-    if (!timed->result->peer && bench_slowness_applies(options, timed->trial->job->rank))
-        batch->delay_us = (*us - batch->delay_us) * options->inject_slow / 100;
+    if (is_slowed(timed))
+        batch->delay_us =
+            bench_slow_batch(&timed->slowness, *us, batch->delay_us, options->inject_slow);
     return status;
 }
 

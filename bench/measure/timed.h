@@ -61,6 +61,11 @@ typedef struct bench_timed {
 bench_subject bench_timed_subject(bench_timed *timed);
 /* Whether --inject makes operations of weir slower on this rank. Pure. */
 int bench_slowness_applies(const bench_options *options, int rank);
+/* Returns the computation, in us, that makes each operation of the next batch as slow as --inject
+ * says, after a batch whose operations took took_us with a delay of delay_us. It follows the
+ * fastest batch so far: a computation that takes longer than it should, on a busy GPU, and the
+ * delays of other ranks would otherwise make each delay longer than the one before. Local. */
+double bench_slow_batch(bench_slowness *slowness, double took_us, double delay_us, int percent);
 /* Makes an operation that began at began_us, the last of so many, as slow as --inject says. Local,
  * blocking. */
 void bench_slow_down(bench_slowness *slowness, const bench_options *options, uint64_t operations,

@@ -37,6 +37,16 @@ check "two calls compete: ends with 0" ends_with 0 "${with[@]}" --with 'allgathe
 check "each has a line" eval 'prints ": allgather 4K alone" && prints ": reduce_scatter 64K group=div:2 alone"'
 check "broadcast, whose root runs ahead, stops on all ranks" ends_with 0 "${with[@]}" --with 'broadcast 64'
 
+# The planted slow rank is named alone and next to the competing call; three tries, as other programs use the cores as well.
+named_in_both() {
+    for _ in 1 2 3; do
+        ends_with 0 ./bench_allreduce -g 4 --backend host -b 256K -e 256K -n 100 --with 'alltoall 64K' --inject slow-rank:3:500% || return 1
+        prints 'place, 262144 B, weir [a-z0-9]+: rank 3 ' && prints 'place, 262144 B, weir\+alltoall 64K [a-z0-9]+: rank 3 ' && return 0
+    done
+    return 1
+}
+check "a slow rank is named alone and next to a competing call" named_in_both
+
 check "a wrong bit in the output of the competing call ends with 1" ends_with 1 "${with[@]}" --with 'alltoall 64K' --inject flip-bit@timed
 check "and no line has times of it" eval '! prints "alltoall 64K alone"'
 check "the message names the call and the element" says 'rank 0: wrong data in --with alltoall 64K: element 0: got'

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "bench/measure/engine.h"
+#include "bench/measure/timed.h"
 #include "verify/tests/support/unit_test.h"
 
 #include <math.h>
@@ -356,6 +357,26 @@ TEST(cpu_time_is_that_of_one_operation)
         for (int k = 0; k < 4; k++)
             assert_true(times[k] >= 1000);
     }
+}
+
+/* Batches of operations of 10 us, each followed by a computation that takes a factor longer than it
+ * should. Returns the last delay, us. */
+static double delay_after(int batches, double factor, double others_us)
+{
+    bench_slowness slowness = {0, 0};
+    double delay_us = 0;
+    for (int i = 0; i < batches; i++) {
+        const double took_us = 10 + fmax(delay_us * factor, i ? others_us : 0);
+        delay_us = bench_slow_batch(&slowness, took_us, delay_us, 1000);
+    }
+    return delay_us;
+}
+
+TEST(a_slow_down_of_batches_does_not_grow_under_load)
+{
+    assert_true(fabs(delay_after(200, 1, 0) - 100) < 1e-9);
+    assert_true(fabs(delay_after(200, 1.5, 0) - 100) < 1e-9); /* a busy GPU */
+    assert_true(fabs(delay_after(200, 1, 300) - 100) < 1e-9); /* another rank's longer delay */
 }
 
 int main(void)
