@@ -16,6 +16,7 @@ for what in gemm:48x32x64 stream:0.0002 flops; do
     check "$what computes beside weir: ends with 0" ends_with 0 "${beside[@]}" --beside $what --csv "$csv"
     check "$what: both candidates are right" eval \
         '[ "$(grep -c ",pass,0," "$csv")" -eq 4 ] && [ "$(grep -c "weir+$what," "$csv")" -eq 2 ]'
+    check "$what: numbers of the rows and of the lines" numbers_hold with "$csv" nranks=2 iters=40
     check "$what: the slow-down of weir has an interval" prints "weir\\+$what [a-z0-9]+ [0-9.]+ us: .*\\["
     check "$what: so has that of the computation" prints ": $what alone [0-9.]+ us, together [0-9.]+ us: [0-9.]+x \\[[0-9.]+, [0-9.]+\\]\$"
     check "$what: and the exposed communication" prints ": $what and one call [0-9.]+ us: exposed communication -?[0-9.]+ us \\[-?[0-9.]+, -?[0-9.]+\\]\$"
@@ -35,5 +36,5 @@ begin_ms=$(date +%s%3N)
 check "--asleep pauses before each call: ends with 0" ends_with 0 ./bench_allreduce -g 2 --backend host -b 8 -e 8 -n 6 --asleep --csv "$csv"
 check "the pauses took their time" [ $(($(date +%s%3N) - begin_ms)) -ge 1200 ]
 check "the times leave them out" eval 'awk -F, "NR > 1 && \$19 >= 100000 { bad = 1 } END { exit bad }" "$csv"'
-check "the rows have a mode of their own" eval '[ "$(grep -c ",asleep," "$csv")" -eq 2 ]'
+check "the rows have a mode of their own" numbers_hold collective "$csv" mode=asleep iters=6
 tap_done

@@ -45,6 +45,7 @@ check "its groups are r//4" groups_of 'r//4'
 for program in allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv gather scatter sendrecv p2p; do
     check "bench_$program, two groups of two: ends with 0" \
         ends_with 0 ./bench_$program -g 4 --split mod:2 -b 4K -e 4K -n 6 --csv "$csv"
+    [ $program = alltoallv ] || check "bench_$program: every column of its rows" numbers_hold collective "$csv" split=mod:2 nranks=2 iters=6 "root=*" "group=*" "dist=*"
     check "bench_$program: all rows are right, in threes: of all, of group 0, of group 1" judged '
 assert len(rows) % 3 == 0 and rows
 for at, row in enumerate(rows):

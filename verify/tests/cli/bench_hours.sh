@@ -58,6 +58,7 @@ check "numbers of the lines, the file and the sums" numbers_hold hours "$windows
 check "the drift has an interval" prints '^# drift of the median: [-+][0-9.]+% an hour \[[-+][0-9.]+, [-+][0-9.]+\], '
 check "the row of the size follows" prints '^ +4096 +1024 +float +sum'
 check "its data are right, after the windows too" eval '[ "$(grep -c ",pass,0," "$csv")" -eq 2 ]'
+check "every column of its rows" numbers_hold collective "$csv" nranks=2 iters=30
 check "memory stays constant ($before_kib and $after_kib KiB)" [ "$after_kib" -le $((before_kib + 128)) ]
 
 # The core of rank 0 belongs to a neighbour as well.

@@ -31,6 +31,7 @@ names += ["shift:1", "shift:2", "bisection"]
 assert [row["dist"] for row in rows] == [name for name in names for _ in range(2)], rows
 assert all(row["verify"] == "pass" and row["collective"] == "sendrecv" for row in rows)
 assert all((row["last_rank"] != "") == row["dist"].startswith("shift") for row in rows)'
+check "every column of the rows" numbers_hold collective "$csv" nranks=3 iters=10 dtype=float redop=none "dist=*"
 check "the matrices have the numbers of the CSV, and a mark for each line that names a pair" judged '
 seen = marks = 0
 kind = ""
@@ -71,6 +72,7 @@ check "copies as a peer in every pattern: ends with 0" ends_with 0 ./bench_p2p -
 check "both are checked, and copies have their own rows" judged '
 assert len(rows) == 60 and all(row["verify"] == "pass" for row in rows)
 assert sum(row["contender"] == "copies" for row in rows) == 30'
+check "every column of their rows" numbers_hold collective "$csv" nranks=3 iters=6 "dist=*"
 check "copies in groups: ends with 0" ends_with 0 ./bench_sendrecv -g 4 --split mod:2 -b 4K -e 4K -n 6 --peer copies
 check "copies need memory that peers map" eval \
     'ends_with 2 ./bench_p2p -g 2 --buffers unregistered -b 8 -e 8 --peer copies && errs "--peer copies: it needs memory that peers map"'

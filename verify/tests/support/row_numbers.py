@@ -3,12 +3,15 @@ would: the columns with each other, the table with the CSV, the lines below it w
 
     row_numbers.py KIND CSV OUTPUT [COLUMN=VALUE...]
 
-KIND: blocks, control (bench_barrier, bench_init), hours (--for), with (--with), replay, timeline (OUTPUT is the picture), moe. Every row
-must have each VALUE. Exit code 0, or 1 with what differs.
+KIND: blocks, control (bench_barrier, bench_init), hours (--for), with (--with, --beside), collective, replay, timeline (OUTPUT is the
+picture), moe. Every row must have each VALUE (*: any); a column that no VALUE names has the value that a run on the host without options gives it.
+Exit code 0, or 1 with what differs.
 """
 
 import csv
+import json
 import math
+import os
 import re
 import sys
 
@@ -60,6 +63,81 @@ def check_row(row):
         same("times of one iteration", {f"{x:.3f}" for x in t}, {row["median_us"]})
     if int(row["iters"]) < 100:
         same("p99 of up to 100 iterations", row["p99_us"] == row["max_us"], True)
+
+
+PHASES = {"dispatch": "barrier-operation", "combine": "barrier-operation", "pair": "barrier-operation", "chain": "back-to-back"}
+EMPTY = ("gpu_throttled,throttle_reasons,sm_mhz,memory_mhz,power_w,temperature_c,counts,ceiling_pct,settings,split,group,sms,"
+         "sms_budget").split(",")
+MOE = "tokens,hidden,experts,topk,layout,dispatch_dtype,link_bytes,expert_bytes".split(",")
+LATE = "last_rank,last_share,skew_us".split(",")
+
+
+def bus_factor(row):
+    """Bytes over the busiest link for each byte of a collective."""
+    n = int(row["nranks"])
+    return {"allreduce": 2 * (n - 1) / n, "sendrecv": 1, "broadcast": 1, "reduce": 1}.get(row["collective"], (n - 1) / n)
+
+
+def expected_of(kind, row):
+    """Columns of a row of a run on one node of the host, as values, or as sets of them."""
+    is_checked, name = row["verify"] != "off", row["collective"]
+    wanted = {column: "" for column in EMPTY}
+    wanted.update({"schema": "9", "backend": "host", "nnodes": "1", "root": "-1", "placement": "out", "special": "off", "determinism": "off",
+                   "gpu_samples": "0", "graph": "0", "mode": "back-to-back", "buffers": "registered", "binding": {"weir", "none"},
+                   "unjudged": {"", "one-core"}, "oracle": "exact" if is_checked else "none", "dist": "",
+                   "transport": "shm" if row["contender"].startswith("weir") else ""})
+    if kind != "moe":
+        wanted.update({column: "" for column in MOE})
+    if kind in ("blocks", "replay", "moe") or name == "init":
+        wanted.update({column: "" for column in LATE})
+    if kind == "blocks":
+        wanted.update(mode="barrier-operation", dtype="uint8", redop="none")
+        del wanted["tokens"], wanted["layout"], wanted["dist"]
+    elif kind == "control":
+        is_call = "call-" in row["algo"]
+        wanted.update({"dtype": "float", "redop": "sum"} if is_call else {"dtype": "none", "redop": "none"})
+        wanted["verify"] = "pass" if is_call or name == "barrier" else "off"
+        if name == "init":
+            wanted.update(mode="barrier-operation", buffers="unregistered")
+    elif kind == "moe":
+        wanted.update(mode=PHASES[name[4:]], redop="none" if name == "moe_dispatch" else "sum")
+        del wanted["dist"]
+    elif kind == "replay":
+        wanted.update(placement={"in", "out"}, redop={"none", "sum", "prod", "max", "min", "avg"})
+        del wanted["dist"]
+    else:
+        wanted.update(special={"off", "pass"}, placement={"in", "out"})
+    return wanted
+
+
+def check_rest(kind, row, path, values):
+    """The columns without times: those of the run as in the manifest, the others as expected."""
+    with open(path[:-len("csv")] + "json", encoding="utf-8") as file:
+        manifest = json.load(file)
+    same("manifest", {c: row[c] for c in ("run_id", "utc")}, {c: manifest[c] for c in ("run_id", "utc")})
+    same("host", row["host"], manifest["host"]["name"])
+    ranks = len(manifest["ranks"])
+    same(f"ranks of the manifest in a row of {row['group'] or 'all'}", int(row["nranks"]) <= ranks if row["split"] or kind == "replay" else int(row["nranks"]) == ranks, True)
+    for column, value in expected_of(kind, row).items():
+        if column not in values:
+            same(f"{column} of {row['collective']} {row['algo']}", row[column] in value if isinstance(value, set) else row[column] == value, True)
+    cores = len(os.sched_getaffinity(0))
+    shares = {1 / math.ceil(ranks / cores), max(1, cores // ranks), float(cores)}
+    same(f"cores {row['cores']}", any(math.isclose(number(row, "cores"), share, rel_tol=1e-5) for share in shares), True)
+    if row["last_rank"]:
+        share, skew, iters = number(row, "last_share"), number(row, "skew_us"), int(row["iters"])
+        same("last_rank", 0 <= int(row["last_rank"]) < ranks, True)
+        same("last_share", 1 / ranks - 1e-6 <= share <= 1 and abs(share * iters - round(share * iters)) < 1e-3 * iters, True)
+        same("skew_us", skew > -number(row, "max_us") * iters, True)
+
+
+def check_collectives(rows, _):
+    """Rows of a collective: sizes and bandwidths."""
+    for row in rows:
+        check_row(row)
+        n = int(row["nranks"]) if row["collective"] in WITH_BLOCKS else 1
+        same("bytes", int(row["bytes"]), int(row["count"]) * SIZES[row["dtype"]] * n)
+        same_speed("busbw_gbs", row, number(row, "bytes") / number(row, "median_us") / 1e3 * bus_factor(row))
 
 
 def table(out):
@@ -158,10 +236,14 @@ def check_hours(rows, out):
 
 def check_with(rows, out):
     """The slow-down of a competing call is the quotient of its two times, unless one is below 1 us."""
-    found = re.findall(r": (\S+ \S+.*?) alone (\S+) us, together (\S+) us: (\S+)x \[(\S+), (\S+)\]$", out, re.M)
+    check_collectives(rows, out)
+    found = re.findall(r": (\S+(?: \S+)*?) alone (\S+) us, together (\S+) us: (\S+)x \[(\S+), (\S+)\]$", out, re.M)
     short = re.findall(r" alone (\S+) us, together (\S+) us: too short to compare; give --with a larger size$", out, re.M)
     rivals = sum(r["contender"].count("+") for r in rows)
     same("lines of competing calls", len(found) + len(short), rivals)
+    for name, step, exposed in re.findall(r": (\S+) and one call (\S+) us: exposed communication (\S+) us", out):
+        alone = [line[1] for line in found if line[0] == name]
+        same(f"exposed {exposed} is {step} without one of {alone}", any(abs(float(step) - float(one) - float(exposed)) < 0.016 for one in alone), True)
     for alone, together in short:
         same("a time below 1 us", min(float(alone), float(together)) <= 1, True)
     for name, alone, together, times, low, high in found:
@@ -197,6 +279,16 @@ def check_replay(rows, out):
         near("share of waits", share, 100 * float(wait) / whole, 10 / whole)
     for who, recorded, part in re.findall(r"^# (\S+): the recorded communication took (\S+) us; here it takes (\S+) of that", out, re.M):
         near("of the recorded time", part, name["replay_communication", who] / float(recorded), 0.01)
+    for recorded, here, *shares in re.findall(r"the median of its kind, (\S+) us were recorded and (\S+) us are here: (\S+) \[(\S+), (\S+)\]$", out, re.M):
+        near("of typical times", shares[0], float(here) / float(recorded), 0.01)
+        same(f"order of {shares}", float(shares[1]) <= float(shares[0]) <= float(shares[2]), True)
+    waits = re.findall(r"wait for each other (\S+) us .*, transfers take (\S+) us", out)
+    for (wait, transfer), (was, moved, *here) in zip(waits, re.findall(
+            r"recorded waits (\S+) us, transfers (\S+) us; here waits are (\S+) (us|of that), transfers (\S+) (us|of that)$", out, re.M)):
+        for text, unit, now, before in ((*here[:2], wait, was), (*here[2:], transfer, moved)):
+            same("unit", unit, "of that" if float(before) > 0 else "us")
+            now, before = float(now), float(before)
+            near(f"{now} next to {before}", text, now / before if before else now, (0.06 + 0.06 * now / before) / before if before else 0)
 
 
 def check_timeline(rows, out):
@@ -250,8 +342,10 @@ def main():
     for row in rows:
         for value in values:
             column, _, word = value.partition("=")
-            same(column, row[column], word)
-    {"blocks": check_blocks, "control": check_control, "hours": check_hours, "with": check_with, "replay": check_replay,
+            same(column, word in ("*", row[column]), True)
+        if kind not in ("hours", "timeline"):
+            check_rest(kind, row, path, [value.partition("=")[0] for value in values])
+    {"blocks": check_blocks, "collective": check_collectives, "control": check_control, "hours": check_hours, "with": check_with, "replay": check_replay,
      "timeline": check_timeline, "moe": check_moe}[kind](rows, out)
 
 
