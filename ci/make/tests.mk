@@ -41,7 +41,7 @@ XPMEM_STANDIN := $(O)/tests/libxpmem.so.0
 STANDINS := $(if $(BENCHES),$(patsubst bench/%.c,$(O)/tests/%_standin,$(BENCH_MAIN)))
 STANDIN_OBJ := $(SUPPORT)/gpu_standin.o
 # Programs in which any allocation or system call can be made to fail.
-FAILING_PROGRAMS := $(addprefix $(O)/tests/failing/,$(if $(BENCHES),bench_allreduce bench_alltoallv bench_moe bench_replay) \
+FAILING_PROGRAMS := $(addprefix $(O)/tests/failing/,$(if $(BENCHES),bench_allreduce bench_alltoallv bench_blocks bench_init bench_moe bench_p2p bench_replay) \
 	weir-plan $(notdir $(READERS)))
 # A benchmark with a GPU for which the build has no kernels.
 OLD_GPU := $(if $(and $(BENCHES),$(HAVE_CUDA)),$(O)/tests/bench_allreduce_old_gpu)
