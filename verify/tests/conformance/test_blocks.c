@@ -500,7 +500,13 @@ static void arguments(weir_comm *comm, int *failures)
     EXPECT(failures, weir_blocks_create(comm, NULL, NULL, &blocks) == WEIR_ERR_INVALID);
     config.slots = 4 + p.rank;
     EXPECT(failures, weir_blocks_create(comm, p.mem, &config, &blocks) == WEIR_ERR_MISMATCH);
+    config.slots = (1 << 20) + 1;
+    EXPECT(failures, weir_blocks_create(comm, p.mem, &config, &blocks) == WEIR_ERR_INVALID);
+    EXPECT(failures, boot_last_error_has("slots is 1048577; use 1 to 1048576"));
     EXPECT(failures, !blocks);
+    config.slots = 1 << 20;
+    EXPECT(failures, weir_blocks_create(comm, p.mem, &config, &blocks) == WEIR_OK);
+    weir_blocks_free(blocks);
     EXPECT(failures, weir_blocks_put(NULL, &a) == WEIR_ERR_INVALID);
     EXPECT(failures, weir_blocks_put(p.blocks, NULL) == WEIR_ERR_INVALID);
     EXPECT(failures, weir_blocks_put(p.blocks, &a) == WEIR_ERR_INVALID);

@@ -250,6 +250,31 @@ static int create_fails(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* What the message above names as the least is enough, for long calls as well. */
+static int least_scratch(weir_boot *boot, void *argument)
+{
+    enum { ELEMENTS = 30000 };
+    static int32_t in[ELEMENTS], out[ELEMENTS];
+    int failures = 0;
+    size_t wrong = 0;
+    weir_comm *comm = NULL;
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    (void)argument;
+    config.backend = WEIR_BACKEND_HOST;
+    config.scratch_bytes = 60160;
+    EXPECT(&failures, weir_comm_create(boot, &config, &comm) == WEIR_OK);
+    for (int i = 0; i < ELEMENTS; i++)
+        in[i] = i + weir_boot_rank(boot);
+    if (comm)
+        EXPECT(&failures,
+               weir_allreduce(comm, in, out, ELEMENTS, WEIR_INT32, WEIR_SUM, NULL) == WEIR_OK);
+    for (int i = 0; i < ELEMENTS; i++)
+        wrong += out[i] != 3 * i + 3;
+    EXPECT(&failures, wrong == 0);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
 /* A bootstrap of one process that acts for many ranks, which all contribute the same data. */
 typedef struct echo {
     int rank, nranks;
@@ -374,6 +399,10 @@ int main(void)
                      WEIR_ERR_NO_MEMORY, {"rank 0 failed", "scratch_bytes"}, 0),
         CREATE_FAILS("too small a scratch_bytes is rejected", 1, NULL, NULL, 40 << 10,
                      WEIR_ERR_INVALID, {"rank 1 failed", "3 ranks need at least"}, 0),
+        CREATE_FAILS("one byte less than the least scratch_bytes is rejected", 1, NULL, NULL,
+                     53248 + 3 * 2304 - 1, WEIR_ERR_INVALID,
+                     {"scratch_bytes is 60159; 3 ranks need at least 60160", ""}, 0),
+        RANKS_TEST("the least scratch_bytes serves", 3, least_scratch, NULL),
         CREATE_FAILS("an absurd scratch_bytes is rejected", -1, NULL, NULL, (size_t)1 << 50,
                      WEIR_ERR_NO_MEMORY, {"rank 0 failed", "no room for"}, 0),
         CREATE_FAILS("a negative max_blocks is rejected", 2, NULL, NULL, 0, WEIR_ERR_INVALID,

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 20001, ROUNDS = 4 };
+enum { MOST = 20001, ROUNDS = 4, GUARD = 64 /* elements beyond the longest buffer */ };
 static const size_t counts[ROUNDS] = {1, 3, 401, MOST};
 
 typedef struct state {
@@ -145,6 +145,27 @@ static void place_buffers(const state *s, int32_t **in, int32_t **out)
         *out += own;
 }
 
+/* Elements that a call changed outside of its output: in an input of its own, next to the output,
+ * and beyond it. */
+static size_t changed_elsewhere(const state *s, const int32_t *in, const int32_t *out, int in_place)
+{
+    const size_t nin = blocks_in(s) * s->count, nout = blocks_out(s) * s->count;
+    size_t changed = 0;
+    for (size_t i = 0; i < nin && !in_place; i++)
+        changed += in[i] != element(s, s->rank, i);
+    for (size_t i = 0; i < (size_t)s->nranks * s->count + GUARD; i++) {
+        const int32_t *at = &s->out[i];
+        const int is_used =
+            (at >= out && at < out + nout) || (in_place && at >= in && at < in + nin);
+        changed += !is_used && *at != (int32_t)0xeeeeeeee;
+    }
+    if (changed)
+        printf("# %s %s: rank %d of %d, %zu elements, in place %d: %zu changed elsewhere\n",
+               weir_collective_name(s->algo->collective), s->algo->name, s->rank, s->nranks,
+               s->count, in_place, changed);
+    return changed;
+}
+
 static void check_call(state *s, weir_op op, int root, int in_place, int *failures)
 {
     int32_t *in = s->in, *out = s->out;
@@ -152,7 +173,7 @@ static void check_call(state *s, weir_op op, int root, int in_place, int *failur
     s->call++;
     if (in_place)
         place_buffers(s, &in, &out);
-    memset(s->out, 0xee, (size_t)s->nranks * s->count * sizeof *s->out);
+    memset(s->out, 0xee, ((size_t)s->nranks * s->count + GUARD) * sizeof *s->out);
     for (size_t i = 0; i < blocks_in(s) * s->count; i++)
         in[i] = element(s, s->rank, i);
     if ((s->call + s->rank) % 11 == 0)
@@ -173,6 +194,7 @@ static void check_call(state *s, weir_op op, int root, int in_place, int *failur
                weir_collective_name(s->algo->collective), s->algo->name, s->rank, s->nranks,
                s->count, (int)op, root, in_place, wrong, first);
     EXPECT(failures, wrong == 0);
+    EXPECT(failures, changed_elsewhere(s, in, out, in_place) == 0);
 }
 
 static int is_pairwise(const weir_algo_info *algo)
@@ -206,7 +228,7 @@ static int check_algorithms(weir_boot *boot, void *argument)
     weir_comm *comm = open_internode(boot, where);
     if (!comm)
         return NO_COMM;
-    size_t bytes = (size_t)ranks_of(where) * MOST * sizeof(int32_t);
+    size_t bytes = ((size_t)ranks_of(where) * MOST + GUARD) * sizeof(int32_t);
     state s = {
         comm, NULL, weir_comm_rank(comm), weir_comm_nranks(comm), malloc(bytes), malloc(bytes),
         0,    0};

@@ -121,6 +121,41 @@ TEST(impossible_calls_are_refused_with_file_and_line)
     EXPECT_REFUSED("comm w 0\n1x r0 w barrier\n", "job.txt:2:", "time 1x");
 }
 
+/* A number at its limit is read, the next one refused, with the limit in the message. */
+TEST(numbers_of_text_are_read_up_to_the_limits_that_messages_name)
+{
+    static const struct {
+        const char *call;
+        unsigned long long limit;
+        const char *says;
+    } rows[] = {
+        {"r0 w allreduce f32 sum %llu", 1ULL << 40, "count %llu"},
+        {"r%llu w barrier", WEIR_RANKS_MAX - 1, "a number from 0 to %llu\n"},
+        {"r0 w barrier group=%llu", INT32_MAX, "a whole number from 0 to %llu\n"},
+        {"r0 w barrier stream=%llu", 255, "a whole number from 0 to %llu\n"},
+        {"r0 w broadcast f32 1 root=%llu", WEIR_RANKS_MAX - 1, "a whole number from 0 to %llu\n"},
+        {"r0 w send f32 1 to=%llu", WEIR_RANKS_MAX - 1, "a whole number from 0 to %llu\n"},
+        {"r0 w recv f32 1 from=%llu", WEIR_RANKS_MAX - 1, "a whole number from 0 to %llu\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int is_count = rows[i].limit == 1ULL << 40;
+        for (unsigned long long beyond = 0; beyond < 2; beyond++) {
+            char call[96], text[200], says[96], found[1024];
+            replay_trace *trace = NULL;
+            snprintf(call, sizeof call, rows[i].call, rows[i].limit + beyond);
+            snprintf(text, sizeof text, "comm w 0\n- %s\n", call);
+            snprintf(says, sizeof says, rows[i].says, rows[i].limit + is_count);
+            const weir_status status = replay_read_data("job.txt", text, strlen(text), &trace);
+            snprintf(found, sizeof found, "%s\n", status == WEIR_OK ? "" : weir_last_error());
+            if (!strstr(found, says) != !beyond)
+                fail_msg("\"%s\" %s \"%s\" for %s", says, beyond ? "is not in" : "is in", found,
+                         call);
+            if (trace)
+                replay_trace_free(trace);
+        }
+    }
+}
+
 TEST(a_rank_without_a_recording_is_named)
 {
     EXPECT_REFUSED("comm w 0-2\n- r0 w barrier\n- r2 w barrier\n", "communicator w has 3 ranks",

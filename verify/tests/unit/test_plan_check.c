@@ -53,6 +53,23 @@ TEST(correct_plans_are_accepted)
     }
 }
 
+/* What follows a pipeline, or lies between two, handles its chunk once, whatever the turns were. */
+TEST(operations_after_a_pipeline_handle_whole_chunks)
+{
+    weir_plan_report report;
+    weir_plan *right =
+        plan_of("allreduce 1 i1 o1 s2\n"
+                "0.0; pipeline 16*1; copy i0+1 > s0+1; nop; end; copy s0+1 > s1+1; nop; "
+                "pipeline 32*1; copy s1+1 > s0+1; nop; end; copy s0+1 > o0+1");
+    weir_plan *wrong = plan_of("allreduce 1 i1 o1 s2\n"
+                               "0.0; pipeline 16*1; copy i0+1 > s0+1; nop; end; copy s1+1 > o0+1");
+    assert_int_equal(weir_plan_check(right, &report), WEIR_OK);
+    assert_int_equal(report.proves_result, 1);
+    assert_int_not_equal(weir_plan_check(wrong, &report), WEIR_OK);
+    weir_plan_free(right);
+    weir_plan_free(wrong);
+}
+
 /* Blocks that exclude each other in each turn are proved for every length. Blocks that release a
  * semaphore for others do not exclude each other: such a plan is proved for the lengths tried. */
 TEST(a_semaphore_that_is_no_exclusion_limits_the_lengths)
