@@ -91,6 +91,7 @@ static weir_status chakra_nodes(replay_reader *reader, chakra_file *file)
         if (node)
             chakra__node__free_unpacked(node, NULL);
     }
+    reader->trace->is_cut |= !is_end;
     if (status == WEIR_OK && !is_end)
         replay_note(reader, 0,
                     "the file ends within a node, or has none there: what follows node "

@@ -88,8 +88,8 @@ static weir_status observed_top(replay_json *json, void *context)
         } else if (replay_json_is(json, "schema")) {
             replay_json_next(json);
             if (strncmp(json->text, "1.", 2) != 0)
-                replay_note(file->reader, json->line, "schema %.60s, not 1.x, is read as 1.1",
-                            json->text);
+                status = replay_fail(file->reader, WEIR_ERR_INVALID, json->line,
+                                     "schema %.60s; version 1 can be read", json->text);
         } else {
             replay_json_skip(json);
         }

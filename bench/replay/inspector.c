@@ -152,8 +152,9 @@ static weir_status inspected_add(replay_reader *reader, const inspected *from)
                     "Inspector lost calls; raise NCCL_INSPECTOR_DUMP_COLL_RING_"
                     "SIZE and NCCL_INSPECTOR_DUMP_P2P_RING_SIZE");
     if (strncmp(from->version, "v4.", 3) != 0 || from->version[3] > '3' || from->version[4])
-        replay_note(reader, from->line, "Inspector's format %s, not v4.0 to v4.3, is read as these",
-                    *from->version ? from->version : "without a version");
+        return replay_fail(reader, WEIR_ERR_INVALID, from->line,
+                           "Inspector's format %s; v4.0 to v4.3 can be read",
+                           *from->version ? from->version : "without a version");
     return *from->collective || *from->message ? inspected_add_call(reader, from) : WEIR_OK;
 }
 

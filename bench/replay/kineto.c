@@ -108,8 +108,11 @@ static weir_status kineto_top(replay_json *json, void *context)
     replay_json_next(json);
     while (status == WEIR_OK && replay_json_key(json)) {
         if (replay_json_is(json, "schemaVersion")) {
-            if (replay_json_whole(json, -1) != 1)
-                replay_note(file->reader, json->line, "a schemaVersion that is not 1 is read as 1");
+            const int64_t version = replay_json_whole(json, -1);
+            if (version != 1)
+                status =
+                    replay_fail(file->reader, WEIR_ERR_INVALID, json->line,
+                                "schemaVersion %lld; version 1 can be read", (long long)version);
         } else if (replay_json_is(json, "baseTimeNanoseconds")) {
             file->base_ns = replay_json_whole(json, 0);
         } else if (replay_json_is(json, "distributedInfo")) {

@@ -237,7 +237,7 @@ TEST(what_inspector_lacks_or_lost_is_noted)
     replay_trace *trace = read_text(
         "log",
         OTHER OF("v4.3", COLL("AllReduce", "4", "10")) OF("v4.3", COLL("AllReduce", "5", "8"))
-            OF("v4.3", COLL("AllReduce", "8", "8")) OF("v5.0", COLL("Broadcast", "1", "8"))
+            OF("v4.3", COLL("AllReduce", "8", "8")) OF("v4.2", COLL("Broadcast", "1", "8"))
                 OF("v4.1", "\"dump_stats\":{\"num_dropped_coll\":3,\"num_dropped_p2p\":0}") OF(
                     "v4.0", COLL("AllReduce", "6", "8")) OF("v4.0", COLL("All2Allv", "6", "8"))
                     OF("v4.0", COLL("Sort", "6", "8")) OF("v4.0", COLL("AllReduce", "9", "-8"))
@@ -254,7 +254,6 @@ TEST(what_inspector_lacks_or_lost_is_noted)
     expect_note(trace, "neither types nor operations", 0, 4);
     expect_note(trace, "does not record roots", 0, 1);
     expect_note(trace, "have a gap", 4, 1);
-    expect_note(trace, "format v5.0", 5, 1);
     expect_note(trace, "Inspector lost calls", 6, 1);
     expect_note(trace, "is less than that of the call before", 7, 1);
     expect_note(trace, "split sizes: left out", 8, 1);
@@ -283,6 +282,21 @@ TEST(a_process_with_several_gpus_is_refused)
                    OF("v4.0", COLL("AllGather", "1", "4"))
                        INSPECTED("0x7", "1", "v4.0", "x", "1", COLL("AllGather", "1", "4")),
                    "log:2: h:1 has ranks 0 and 1 of communicator 0x7");
+}
+
+TEST(other_versions_of_inspector_are_refused)
+{
+    static const char *const others[] = {"v5.0", "v4.4", "v4.10", "4.0"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char text[512], line[80];
+        snprintf(
+            text, sizeof text, OTHER "%s%s%s",
+            "{\"header\":{\"id\":\"0x7\"},\"metadata\":{\"inspector_output_format_version\":\"",
+            others[i], "\"}}\n");
+        snprintf(line, sizeof line, "log:2: Inspector's format %s; v4.0 to v4.3 can be read",
+                 others[i]);
+        expect_refused("log", text, line);
+    }
 }
 
 TEST(files_of_two_formats_are_refused)
