@@ -34,8 +34,8 @@ static const struct environment_row {
     int flags;
     const char *instead;
 } others[] = {
-    {"NCCL_TESTS_SPLIT", USE_OBEYED, RECORD, "divides the ranks, as --split does"},
-    {"NCCL_TESTS_SPLIT_MASK", USE_OBEYED, RECORD, "divides the ranks, as --split does"},
+    {"NCCL_TESTS_SPLIT", USE_OBEYED, RECORD, "divide the ranks, as --split does"},
+    {"NCCL_TESTS_SPLIT_MASK", USE_OBEYED, RECORD, "divide the ranks, as --split does"},
     {"NCCL_TESTS_DEVICE", USE_NONE, WARN,
      "ranks use the GPUs of CUDA_VISIBLE_DEVICES in their order"},
     {"NCCL_TESTS_MIN_BW", USE_OBEYED, RECORD, "the footer must reach 90% of this value"},

@@ -14,34 +14,37 @@
       "ranks with different values form different nodes, even on one host")                        \
     X(BACKEND, "WEIR_BACKEND", "auto", "memory of the buffers: auto, host, cuda")                  \
     X(TRANSPORT, "WEIR_TRANSPORT", "auto", "how bytes move: auto, shm, cuda_ipc, ib, tcp")         \
-    X(ALGO, "WEIR_ALGO", "auto", "algorithm to use in all collectives that have it")               \
+    X(ALGO, "WEIR_ALGO", "auto",                                                                   \
+      "the algorithm of every collective that has an algorithm of this name")                      \
     X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table") \
     X(INVARIANT, "WEIR_INVARIANT", "0",                                                            \
-      "1: reductions have the same bits at every size, by every algorithm and in all memory")      \
+      "1: the bits of a reduction do not depend on the size, the algorithm or the memory")         \
     X(MAX_BLOCKS, "WEIR_MAX_BLOCKS", "(the algorithm's)",                                          \
       "largest number of thread blocks in a collective's GPU kernel")                              \
     X(BLOCK_POLICY, "WEIR_BLOCK_POLICY", "default",                                                \
-      "multiprocessors for collectives: default, efficiency (at most 16 thread blocks), zero "     \
-      "(copy engines where possible)")                                                             \
+      "how many multiprocessors collectives use: default, efficiency (at most 16 thread blocks), " \
+      "zero (copy engines if possible)")                                                           \
     X(NCCL_MAX_CTAS, "NCCL_MAX_CTAS", "(none)", "libweir_nccl.so: the same as WEIR_MAX_BLOCKS")    \
     X(NCCL_MIN_CTAS, "NCCL_MIN_CTAS", "(none)",                                                    \
-      "libweir_nccl.so: least number of thread blocks in a collective's GPU kernel")               \
+      "libweir_nccl.so: smallest number of thread blocks in a collective's GPU kernel")            \
     X(NCCL_CTA_POLICY, "NCCL_CTA_POLICY", "(none)",                                                \
-      "libweir_nccl.so: as WEIR_BLOCK_POLICY, by name or number: 0, 1, 2")                         \
+      "libweir_nccl.so: the same as WEIR_BLOCK_POLICY, by name or number (0, 1, 2)")               \
     X(CHECK, "WEIR_CHECK", "0",                                                                    \
-      "1: compare the ranks' calls, and name those that differ; in benchmarks the default is 1")   \
+      "1: compare the calls of all ranks, and name ranks whose calls differ; in benchmarks the "   \
+      "default is 1")                                                                              \
     X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "timeout of every wait, in milliseconds")            \
     X(SOCKET_IFNAME, "WEIR_SOCKET_IFNAME", "(first usable)",                                       \
-      "network interface of the TCP bootstrap and transport: names or prefixes (eth0,ib), "        \
-      "excluded ones (^docker,lo), or exact names (=eth0)")                                        \
+      "network interface for TCP: names or prefixes (eth0,ib), names to exclude (^docker,lo), or " \
+      "exact names (=eth0)")                                                                       \
     X(NCCL_SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", "(none)",                                          \
       "network interface, if WEIR_SOCKET_IFNAME is not set")                                       \
     X(SOCKET_STREAMS, "WEIR_SOCKET_STREAMS", "4",                                                  \
-      "connections to each peer of the TCP transport, 1 to 8; with more than 64 ranks 1 is the "   \
-      "default")                                                                                   \
+      "TCP connections to each rank of another node, 1 to 8; with more than 64 ranks the default " \
+      "is 1")                                                                                      \
     X(CONNECT, "WEIR_CONNECT", "auto",                                                             \
       "when ranks of different nodes connect over tcp: all (when a communicator is created), "     \
-      "first-use, auto (first-use if a rank has more than 64 remote ranks)")                       \
+      "first-use (before their first message), auto (first-use if a rank has more than 64 remote " \
+      "ranks)")                                                                                    \
     X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)",                                                   \
       "shared secret of TCP bootstraps that find rank 0 by its address")                           \
     X(BOOT_PORT, "WEIR_BOOT_PORT", "(derived)",                                                    \
@@ -49,7 +52,7 @@
     X(MPI_SO, "WEIR_MPI_SO", "(the launcher's)", "the MPI library of the benchmarks")              \
     X(PMIX_SO, "WEIR_PMIX_SO", "libpmix.so.2", "the PMIx library")                                 \
     X(LAUNCHER, "WEIR_LAUNCHER", "auto",                                                           \
-      "the launcher whose variables a program uses, if several are set: auto, none, mpi, pmix, "   \
+      "the launcher to use if variables of several launchers are set: auto, none, mpi, pmix, "     \
       "slurm, torchrun")                                                                           \
     X(RANK, "RANK", "(none)", "this rank, set by torchrun")                                        \
     X(WORLD_SIZE, "WORLD_SIZE", "(none)", "the number of ranks, set by torchrun")                  \
@@ -66,37 +69,37 @@
       "ports that srun --resv-ports reserved; rank 0 uses the first")                              \
     X(IB_HCA, "WEIR_IB_HCA", "(nearest)", "InfiniBand device, name or name:port")                  \
     X(IB_GID_INDEX, "WEIR_IB_GID_INDEX", "(probed)", "GID table index of the InfiniBand port")     \
-    X(NCCL_SO, "WEIR_NCCL_SO", "libnccl.so.2", "the vendor library that --peer nccl measures")     \
+    X(NCCL_SO, "WEIR_NCCL_SO", "libnccl.so.2", "the NCCL library that --peer nccl measures")       \
     X(NCCL_FALLBACK, "WEIR_NCCL_FALLBACK", "(none)",                                               \
-      "the vendor library that libweir_nccl.so falls back to")                                     \
+      "the NCCL library that libweir_nccl.so uses for what weir cannot do")                        \
     X(NCCL_GRAPH_MIXING_SUPPORT, "NCCL_GRAPH_MIXING_SUPPORT", "1",                                 \
-      "0: the program orders graphs and other calls itself (NCCL's variable)")                     \
+      "0: the program itself orders graphs and other calls (NCCL's variable)")                     \
     X(INCLUDE, "WEIR_INCLUDE", "(next to the library)",                                            \
       "folder of weir's headers, for kernels compiled at run time")                                \
-    X(CC, "WEIR_CC", "cc", "compiler of host kernels at run time; a command without options")      \
+    X(CC, "WEIR_CC", "cc", "C compiler for kernels on the host; a command without options")        \
     X(NVRTC_SO, "WEIR_NVRTC_SO", "libnvrtc.so", "library that compiles kernels for GPUs")          \
     X(CACHE_HOME, "XDG_CACHE_HOME", "~/.cache", "folder of the cache of compiled kernels (weir/)") \
     X(CMA, "WEIR_CMA", "1",                                                                        \
-      "0: the kernel does not copy between unregistered buffers of a node's ranks "                \
-      "(process_vm_readv); data pass through shared memory")                                       \
+      "0: data between unregistered buffers of a node's ranks pass through shared memory, and "    \
+      "the kernel does not copy them (process_vm_readv)")                                          \
     X(XPMEM, "WEIR_XPMEM", "1",                                                                    \
-      "0: ranks of a node do not attach each other's unregistered buffers, even where the kernel " \
-      "module XPMEM and libxpmem.so.0 are installed")                                              \
+      "0: do not use XPMEM, even if its kernel module and libxpmem.so.0 are installed")            \
     X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1: several ranks may use one GPU")          \
     X(RAS, "WEIR_RAS", "0",                                                                        \
-      "HOST:PORT: answers RAS clients at this address; 1: at localhost:28028")                     \
+      "1: answer questions about the job's ranks at localhost:28028; HOST:PORT: at this address")  \
     X(RECORD, "WEIR_RECORD", "(none)",                                                             \
-      "file for the calls of each rank, which bench_replay repeats; %r is the rank; a name "       \
-      "without %r gets the rank at its end")                                                       \
+      "file to which each rank writes its calls, for bench_replay; %r is the rank, which is "      \
+      "added to a name without %r")                                                                \
     X(METRICS, "WEIR_METRICS", "(none)",                                                           \
-      "files of metrics to write, in the formats of NCCL's Inspector: prom, json, or both: "       \
-      "prom,json")                                                                                 \
+      "files of metrics to write, in the formats of NCCL's Inspector: prom, json, or prom,json")   \
     X(METRICS_DIR, "WEIR_METRICS_DIR", "nccl-inspector-JOB", "folder of the files of metrics")     \
     X(METRICS_INTERVAL_MS, "WEIR_METRICS_INTERVAL_MS", "-1",                                       \
-      "time between two writes of metrics, in milliseconds; -1: at the end of communicators")      \
-    X(METRICS_MIN_BYTES, "WEIR_METRICS_MIN_BYTES", "8192", "smaller messages are not in metrics")  \
+      "time between two writes of metrics, in milliseconds; -1: only when a communicator is "      \
+      "destroyed")                                                                                 \
+    X(METRICS_MIN_BYTES, "WEIR_METRICS_MIN_BYTES", "8192",                                         \
+      "messages of fewer bytes are left out of metrics")                                           \
     X(MONITOR_CALLS, "WEIR_MONITOR_CALLS", "64",                                                   \
-      "timed calls that the report of stragglers covers, 2 to 128")                                \
+      "number of timed calls in the report of stragglers, 2 to 128")                               \
     X(NCCL_RAS_ENABLE, "NCCL_RAS_ENABLE", "0",                                                     \
       "1: as WEIR_RAS=1; 0: no RAS (NCCL's variables of monitoring apply to libweir_nccl.so)")     \
     X(NCCL_RAS_ADDR, "NCCL_RAS_ADDR", "(none)", "the same as WEIR_RAS=HOST:PORT")                  \
