@@ -3,7 +3,7 @@
 
     python/generate.py INCLUDE_FOLDER OUTPUT
 
-Reads weir.h, algo.h, plan.h and, if present, moe.h, blocks.h and norm.h from INCLUDE_FOLDER and writes a
+Reads weir.h, algo.h, plan.h and, if present, moe.h, blocks.h, norm.h and quantized.h from INCLUDE_FOLDER and writes a
 Python module with their constants, enumerations, structures, initialisers and functions. The build of the wheel
 runs it, so that the declarations are those of the library that the wheel contains.
 
@@ -19,8 +19,8 @@ import sys
 
 from pycparser import c_ast, c_generator, c_parser
 
-HEADERS = ["weir.h", "algo.h", "plan.h", "moe.h", "blocks.h", "norm.h"]
-OPTIONAL = {"moe.h", "blocks.h", "norm.h"}
+HEADERS = ["weir.h", "algo.h", "plan.h", "moe.h", "blocks.h", "norm.h", "quantized.h"]
+OPTIONAL = {"moe.h", "blocks.h", "norm.h", "quantized.h"}
 FIXED = {f"{sign}int{bits}_t": f"c_{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 SCALARS = {
     "void": "None", "char": "c_char", "signed char": "c_byte", "unsigned char": "c_ubyte",

@@ -66,8 +66,8 @@ ifeq ($(findstring clang,$(CC)),)
 $(O)/obj/verify/exact.o: OPT := $(patsubst -O3,-O2 -ftree-vectorize -fvect-cost-model=dynamic,$(OPT))
 endif
 endif
-# Weighted sums, the oracle that repeats them, and normalisation round each product.
-$(O)/obj/lib/compute/weigh_%.o $(O)/obj/lib/compute/norm.o $(O)/obj/verify/moe%.o: EXTRA_CFLAGS := -ffp-contract=off
+# Weighted sums, the oracle that repeats them, normalisation and quantisation round each product.
+$(O)/obj/lib/compute/weigh_%.o $(O)/obj/lib/compute/norm.o $(O)/obj/lib/compute/quantize.o $(O)/obj/verify/moe%.o: EXTRA_CFLAGS := -ffp-contract=off
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS = $(GSL_CFLAGS)
 $(call obj,bench/replay/chakra.c): EXTRA_CFLAGS = -isystem $(O)
 $(call obj,bench/replay/chakra.c) $(CHAKRA_OBJ): $(O)/chakra.pb-c.c

@@ -204,9 +204,9 @@ $(O)/tests/plan.a: $(PLAN_OBJ)
 MOE_OBJ := $(call obj,lib/moe/gpu_layout.c verify/number.c $(wildcard verify/moe*.c))
 $(O)/tests/gpu_test_moe: $(O)/tests/moe.a
 $(O)/tests/moe.a: $(MOE_OBJ)
-# The host's arithmetic of allreduce_norm.
-$(O)/tests/gpu_test_norm: $(O)/tests/norm.a
-$(O)/tests/norm.a: $(call obj,$(filter lib/compute/norm.c lib/compute/reduce%.c,$(LIB_SRC)))
+# The host's arithmetic of allreduce_norm and of quantisation.
+$(O)/tests/gpu_test_norm $(O)/tests/gpu_test_quantized: $(O)/tests/norm.a
+$(O)/tests/norm.a: $(call obj,$(filter lib/compute/norm.c lib/compute/quantize.c lib/compute/reduce%.c,$(LIB_SRC)))
 # From an archive only the kernels are linked that a test runs.
 $(GPU_TESTS): $(O)/tests/kernels.a
 $(O)/tests/kernels.a: $(EMULATED_KERNEL_OBJ)

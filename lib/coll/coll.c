@@ -118,6 +118,7 @@ static void coll_destroy(void *opaque)
     if (coll->stager)
         coll->stager_close(coll->stager);
     weiri_gpu_staging_destroy(coll);
+    weir_mem_free(coll->quantized);
     free(coll->scratch);
     free(coll->areas);
     free(coll->pairs);

@@ -185,7 +185,8 @@ struct weiri_coll {
     weiri_gpu_staging *gpu_staging; /* GPUs of several nodes: staging buffers, or NULL */
     weiri_stager *stager;           /* GPUs of several nodes: the lanes, or NULL */
     void (*stager_close)(weiri_stager *stager);
-    char *scratch; /* across nodes: intermediate data (coll/internode/transfer.h), or NULL */
+    weir_mem *quantized; /* staging memory of weir_allreduce_quantized, or NULL */
+    char *scratch;       /* across nodes: intermediate data (coll/internode/transfer.h), or NULL */
     size_t scratch_bytes;
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];

@@ -17,6 +17,7 @@ from .errors import AbortedError, InvalidError, UnsupportedError, error_of
 A = TypeVar("A")
 Op = Union[str, int]
 
+QUANTISATIONS = {"fp8": int(c.Quantization.WEIR_QUANTIZED_FP8), "int8": int(c.Quantization.WEIR_QUANTIZED_INT8)}
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 _KINDS = {ctypes.c_size_t: "N", ctypes.c_int: "i", ctypes.c_void_p: "P"}
 # 0P: padding at the end, as in C.
@@ -337,7 +338,7 @@ class Communicator:
         return stream_of(data, stream)
 
     def all_reduce(self, data: A, out: Optional[A] = None, op: Op = "sum", *, stream: Any = None,
-                   algo: Optional[str] = None) -> A:
+                   algo: Optional[str] = None, quantise: Optional[str] = None) -> A:
         """Combines the arrays of all ranks element by element; every rank gets the result.
 
         - data: an array of any shape.
@@ -346,10 +347,12 @@ class Communicator:
         - stream: on GPUs, a CUDA stream as a number or as an object of PyTorch or CuPy; None: the current
           stream of the array's library.
         - algo: an algorithm by name, the same on all ranks; None: selected by size.
+        - quantise: "fp8" or "int8": float32, float16 or bfloat16 travel quantised, for op "sum" or "avg", without algo.
+          None: exactly.
 
         Returns out, or data.
         """
-        if algo is None and stream is None and self._fast(0, data, out, op):
+        if algo is None and stream is None and quantise is None and self._fast(0, data, out, op):
             return data if out is None else out
         source = self._data(data, True)
         number = _op_number(op)
@@ -362,9 +365,24 @@ class Communicator:
             self._check_out(source, target)
             self._check_overlap(source, target, 0)
             _expect(target.nbytes, source.nbytes, "out", source)
+        if quantise is not None:
+            self._start_quantized(source, target, number, self._stream(data, stream), algo, quantise)
+            return out
         self._start(0, source, target, source.nbytes // source.itemsize, op=number,
                     stream=self._stream(data, stream), algo=algo)
         return out
+
+    def _start_quantized(self, data: Buffer, out: Buffer, op: int, stream: int, algo: Optional[str], quantise: str) -> None:
+        if quantise not in QUANTISATIONS:
+            raise InvalidError(f"quantise {quantise!r}: expected one of {', '.join(QUANTISATIONS)}")
+        if algo is not None:
+            raise InvalidError("algo: a quantised allreduce has no algorithms; leave it out")
+        with self._lock:
+            handle = self._live()
+            status = lib.weir_allreduce_quantized(handle, data.pointer, out.pointer, data.nbytes // data.itemsize,
+                                                  data.dtype, op, QUANTISATIONS[quantise], stream)
+        if status:
+            self._fail(status)
 
     def all_reduce_norm(self, data: A, out: A, weight: Any = None, residual: Any = None, *, bias: Any = None,
                         kind: str = "rms", quantise: str = "", scales: Any = None, epsilon: float = 1e-6,

@@ -46,6 +46,27 @@ def test_all_reduce_norm(ranks):
     ranks(body, 3)
 
 
+def test_all_reduce_quantized(ranks):
+    def body(comm):
+        data = numpy.linspace(-4, 4, 1000, dtype="float32") * (comm.rank + 1)
+        total = numpy.linspace(-4, 4, 1000) * 6
+        for quantise, bound in (("fp8", 6 * 4 / 16 * 2.2), ("int8", 6 * 4 / 126 * 1.1)):
+            out = numpy.zeros_like(data)
+            assert comm.all_reduce(data, out, quantise=quantise) is out
+            error = abs(out - total).max()
+            assert 0 < error < bound, (quantise, error)
+        mean = data.copy()
+        assert comm.all_reduce(mean, op="avg", quantise="int8") is mean
+        assert abs(mean - total / 3).max() < 0.1
+        for words, arguments in (("quantise 'fp4'", {"quantise": "fp4"}), ("algo", {"quantise": "fp8", "algo": "packet"}),
+                                 ("sum and avg", {"quantise": "fp8", "op": "max"})):
+            with pytest.raises(ValueError, match=words):
+                comm.all_reduce(data, **arguments)
+        with pytest.raises(ValueError, match="int32"):
+            comm.all_reduce(numpy.zeros(4, "int32"), quantise="fp8")
+    ranks(body, 3)
+
+
 def test_gathering_and_scattering(ranks):
     def body(comm):
         n, me = comm.size, comm.rank

@@ -15,7 +15,7 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 def compiled(source, tmp_path, text):
     """Returns what a C program with the public headers prints."""
     file = tmp_path / "program.c"
-    file.write_text("#include <weir/plan.h>\n#include <weir/moe.h>\n#include <weir/blocks.h>\n#include <weir/norm.h>\n#include <stddef.h>\n#include <stdio.h>\n" + text)
+    file.write_text("#include <weir/plan.h>\n#include <weir/moe.h>\n#include <weir/blocks.h>\n#include <weir/norm.h>\n#include <weir/quantized.h>\n#include <stddef.h>\n#include <stdio.h>\n" + text)
     program = tmp_path / "program"
     subprocess.run([COMPILER, "-std=c11", f"-I{source}/lib/include", "-o", program, file], check=True)
     return subprocess.run([program], check=True, capture_output=True, text=True).stdout

@@ -8,6 +8,7 @@
 #include "coll/cuda/kernels.h"
 #include "coll/cuda/launch/copy_engine_cuda.h"
 #include "coll/cuda/norm.h"
+#include "coll/cuda/quantize.h"
 #include "comm/gpu/gpu_cuda.h"
 
 void weiri_cuda_load_collectives(const weir_comm *comm)
@@ -20,6 +21,8 @@ void weiri_cuda_load_collectives(const weir_comm *comm)
                                                   comm->nranks));
     weiri_cuda_load(weiri_stager_move_kernel());
     weiri_cuda_load(weiri_stager_store_kernel());
+    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
+        weiri_cuda_load(weiri_gpu_quantize_kernel((weir_dtype)dtype));
     for (size_t row = 0; row < weiri_algo_table_rows; row++) {
         const weiri_gpu_algo *gpu = weiri_algo_table[row]->gpu;
         for (int dtype = 0; gpu && dtype < WEIR_DTYPE_COUNT; dtype++)
