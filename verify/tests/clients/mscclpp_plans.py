@@ -7,7 +7,7 @@ multi-node default algorithms.
 SOURCE is a checkout of MSCCL++, of which only Python files are used; the plans go to the folder
 OUT. Prints how many plans are accepted, and the rejected ones by what their first violation says,
 each with whether weir-plan fix corrects it. Run from the repository's root after make.
-docs/developer/mscclpp-plans.md has the verdicts.
+README.md in this folder has the verdicts.
 """
 import collections
 import contextlib
