@@ -1,8 +1,6 @@
 /* weir's communicators of a recording, in whose memory all candidates work: see plan.h. */
 #include "bench/replay/plan.h"
 
-#include <stdlib.h>
-
 /* Chooses sets without a common rank that are not open yet, beginning with `first`. Writes the
  * color and key of this rank, and returns how many sets were chosen. */
 static int choose_apart(const replay_plan *plan, int *opened, int first, int *color, int *key)
@@ -45,11 +43,11 @@ static int is_whole(const replay_plan *plan, const replay_comm *set)
 weir_status replay_comms_open(replay_plan *plan)
 {
     const size_t nsets = (size_t)plan->schedule->nsets;
-    weir_comm **comms = plan->comms = calloc(nsets, sizeof *comms);
-    int *opened = calloc(nsets, sizeof *opened), color, key;
+    weir_comm **comms = plan->comms = replay_take(&plan->pool, nsets, sizeof *comms);
+    int *opened = replay_take(&plan->pool, nsets, sizeof *opened), color, key;
     weir_status status = WEIR_OK;
     if (!opened || !comms)
-        status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for communicators");
+        status = replay_no_memory();
     status = bench_job_agree(plan->job, status, "communicators");
     for (int i = 0; i < plan->schedule->nsets && status == WEIR_OK; i++)
         if (is_whole(plan, plan->sets[i])) {
@@ -71,7 +69,6 @@ weir_status replay_comms_open(replay_plan *plan)
             comms[color] = made;
         status = bench_job_agree(plan->job, status, "communicators");
     }
-    free(opened);
     return status;
 }
 
@@ -81,6 +78,5 @@ void replay_comms_close(replay_plan *plan)
     for (int i = 0; plan->comms && i < plan->schedule->nsets; i++)
         if (plan->comms[i] != plan->job->comm)
             weir_comm_destroy(plan->comms[i]);
-    free(plan->comms);
     plan->comms = NULL;
 }

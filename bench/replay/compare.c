@@ -4,8 +4,6 @@
 #include "bench/job/exchange.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---------------------------------------------------------------- the recorded times */
 
@@ -49,15 +47,11 @@ weir_status replay_split_waits(const replay_measurement *m, const double *starts
 {
     const replay_plan *plan = m->plan;
     const int instances = (int)plan->schedule->instances;
-    double sums[2] = {0, 0}, *last = malloc(((size_t)instances + 1) * sizeof *last);
-    weir_status status = WEIR_OK;
-    if (!last)
-        status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for times");
-    status = bench_job_agree(m->job, status, "times");
-    if (status != WEIR_OK) {
-        free(last);
+    double sums[2] = {0, 0};
+    double *last = replay_take(&m->plan->pool, (size_t)instances + 1, sizeof *last);
+    weir_status status = bench_job_agree(m->job, last ? WEIR_OK : replay_no_memory(), "times");
+    if (status != WEIR_OK)
         return status;
-    }
     for (int i = 0; i < instances; i++)
         last[i] = -INFINITY;
     for (size_t i = 0; i < plan->nworks; i++)
@@ -70,7 +64,6 @@ weir_status replay_split_waits(const replay_measurement *m, const double *starts
         sums[0] += met - starts_us[i];
         sums[1] += ends_us[i] - met;
     }
-    free(last);
     bench_exchange_reduce(m->job, BENCH_FOLD_SUM, sums, 2, sums);
     waits->wait_us = sums[0] / m->job->nranks;
     waits->transfer_us = sums[1] / m->job->nranks;
@@ -81,12 +74,9 @@ weir_status replay_collect_recorded(replay_measurement *m)
 {
     const replay_plan *plan = m->plan;
     double sums[2] = {0, 0};
-    double *starts = malloc((plan->nworks + 1) * sizeof *starts);
-    double *ends = malloc((plan->nworks + 1) * sizeof *ends);
-    weir_status status = WEIR_OK;
-    if (!starts || !ends)
-        status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for times");
-    status = bench_job_agree(m->job, status, "times");
+    double *starts = replay_take(&m->plan->pool, 2 * plan->nworks + 1, sizeof *starts);
+    double *ends = starts ? starts + plan->nworks : NULL;
+    weir_status status = bench_job_agree(m->job, starts ? WEIR_OK : replay_no_memory(), "times");
     for (size_t i = 0; i < plan->nworks && status == WEIR_OK; i++) {
         recorded_times(&plan->works[i], &starts[i], &ends[i]);
         sums[0] += ends[i] - starts[i];
@@ -102,7 +92,5 @@ weir_status replay_collect_recorded(replay_measurement *m)
         if (is_known)
             status = replay_split_waits(m, starts, ends, &m->recorded.waits);
     }
-    free(starts);
-    free(ends);
     return status;
 }

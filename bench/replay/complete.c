@@ -83,10 +83,8 @@ static void number_comms(replay_trace *trace, const char *used, uint32_t *number
 {
     int next = 0;
     for (int i = 0; i < trace->ncomms; i++) {
-        if (!used[i]) {
-            free(trace->comms[i].ranks);
+        if (!used[i])
             continue;
-        }
         numbers[i] = (uint32_t)next;
         trace->comms[next++] = trace->comms[i];
     }
@@ -172,9 +170,10 @@ weir_status replay_complete(replay_reader *reader)
                           trace->nfiles ? trace->files[0] : "a folder without files",
                           trace->nnotes ? ": " : "", trace->nnotes ? trace->notes[0].text : "");
     const size_t ncomms = (size_t)trace->ncomms;
-    char *used = calloc(ncomms, 1);
-    uint32_t *comms = calloc(ncomms, sizeof *comms);
-    if (!used || !comms)
+    replay_pool pool = {NULL, 0};
+    char *used = replay_take(&pool, ncomms, 1);
+    uint32_t *comms = replay_take(&pool, ncomms, sizeof *comms);
+    if (pool.has_failed)
         status = replay_no_memory();
     if (status == WEIR_OK)
         status = check_calls(reader, used);
@@ -186,7 +185,6 @@ weir_status replay_complete(replay_reader *reader)
         number_ranks(trace);
         complete_times(reader);
     }
-    free(used);
-    free(comms);
+    replay_pool_free(&pool);
     return status;
 }

@@ -27,6 +27,7 @@ typedef struct match_group {
 } match_group;
 
 typedef struct match_run {
+    replay_pool pool;
     replay_matching m;
     match_end *ends;
     size_t *limits; /* of each rank: later calls are left out */
@@ -254,39 +255,23 @@ static weir_status match_open(match_run *run, replay_trace *trace)
     m->trace = trace;
     if (count >= UINT32_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "more than 2^32 calls; cut the recording");
-    m->numbers = calloc(nranks, sizeof *m->numbers);
-    m->partners = calloc(nranks, sizeof *m->partners);
-    run->limits = calloc(nranks, sizeof *run->limits);
+    m->numbers = replay_take(&run->pool, nranks, sizeof *m->numbers);
+    m->partners = replay_take(&run->pool, nranks, sizeof *m->partners);
+    run->limits = replay_take(&run->pool, nranks, sizeof *run->limits);
+    uint32_t *numbers = replay_take(&run->pool, 2 * count, sizeof *numbers);
     run->ends = malloc((count + 1) * sizeof *run->ends);
-    if (!m->numbers || !m->partners || !run->limits || !run->ends)
+    if (run->pool.has_failed || !run->ends)
         return replay_no_memory();
     size_t at = 0;
     for (int rank = 0; rank < trace->nranks; rank++) {
-        const size_t calls = run->limits[rank] = trace->ranks[rank].count;
-        m->numbers[rank] = calloc(calls + 1, sizeof **m->numbers);
-        m->partners[rank] = calloc(calls + 1, sizeof **m->partners);
-        if (!m->numbers[rank] || !m->partners[rank])
-            return replay_no_memory();
-        for (size_t i = 0; i < calls; i++)
+        m->numbers[rank] = numbers + at;
+        m->partners[rank] = numbers + count + at;
+        run->limits[rank] = trace->ranks[rank].count;
+        for (size_t i = 0; i < run->limits[rank]; i++)
             run->ends[at++] = end_of(trace, rank, i);
     }
     qsort(run->ends, count, sizeof *run->ends, compare_ends);
     return trace->is_cut ? trim(run) : WEIR_OK;
-}
-
-static void match_close(match_run *run)
-{
-    for (int rank = 0; rank < run->m.trace->nranks; rank++) {
-        if (run->m.numbers)
-            free(run->m.numbers[rank]);
-        if (run->m.partners)
-            free(run->m.partners[rank]);
-    }
-    free(run->m.numbers);
-    free(run->m.partners);
-    free(run->limits);
-    free(run->ends);
-    free(run);
 }
 
 weir_status replay_match(replay_trace *trace, replay_schedule **schedule)
@@ -305,6 +290,8 @@ weir_status replay_match(replay_trace *trace, replay_schedule **schedule)
         run->m.nlanes = replay_lanes(trace);
         status = replay_order(&run->m, schedule);
     }
-    match_close(run);
+    free(run->ends);
+    replay_pool_free(&run->pool);
+    free(run);
     return status;
 }

@@ -35,6 +35,7 @@ typedef struct replay_steps {
 } replay_steps;
 
 typedef struct replay_schedule {
+    replay_pool pool;    /* of the sets of exchanges */
     replay_steps *lanes; /* at rank * nlanes + lane, in an order that blocking calls can run in */
     int nranks, nlanes;
     replay_comm **sets; /* the trace's communicators, then those of exchanges */

@@ -264,15 +264,15 @@ static weir_status run_timed(const replay_measurement *m, replay_subject *s, int
 
 static weir_status subject_check(const replay_plan *plan, replay_subject *s)
 {
-    for (size_t i = 0; i < plan->nworks; i++) {
+    for (size_t i = 0; s->candidate.ops->refuses && i < plan->nworks; i++) {
         const replay_work *work = &plan->works[i];
         const char *why = s->candidate.ops->refuses(&s->candidate, work);
         if (why)
-            return bench_job_note(
-                plan->job, WEIR_ERR_INVALID, "--peer %s cannot run %s %s (%s:%u): %s; leave it out",
-                s->candidate.peer ? s->candidate.peer->text : "",
-                replay_step_name(work->step->kind), weir_dtype_name((weir_dtype)work->dtype),
-                plan->trace->files[work->call->file], work->call->line, why);
+            return bench_job_note(plan->job, WEIR_ERR_INVALID,
+                                  "--peer %s cannot run %s %s (%s:%u): %s; leave it out",
+                                  s->candidate.peer->text, replay_step_name(work->step->kind),
+                                  weir_dtype_name((weir_dtype)work->dtype),
+                                  plan->trace->files[work->call->file], work->call->line, why);
     }
     return WEIR_OK;
 }
@@ -284,13 +284,12 @@ static weir_status subject_open(replay_measurement *m, const replay_candidate_op
     const size_t instances = (size_t)m->plan->schedule->instances + 1;
     s->candidate = (replay_candidate){.ops = ops, .title = title, .plan = m->plan, .peer = peer};
     snprintf(s->candidate.name, sizeof s->candidate.name, "weir");
-    s->instance_us = calloc(instances, sizeof *s->instance_us);
-    s->starts_us = calloc(m->plan->nworks + 1, sizeof *s->starts_us);
-    s->ends_us = calloc(m->plan->nworks + 1, sizeof *s->ends_us);
-    weir_status status = WEIR_OK;
-    if (!s->instance_us || !s->starts_us || !s->ends_us)
-        status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for times");
-    status = bench_job_agree(m->job, status, "times");
+    replay_pool *pool = &m->plan->pool;
+    s->instance_us = replay_take(pool, instances, sizeof *s->instance_us);
+    s->starts_us = replay_take(pool, m->plan->nworks + 1, sizeof *s->starts_us);
+    s->ends_us = replay_take(pool, m->plan->nworks + 1, sizeof *s->ends_us);
+    weir_status status =
+        bench_job_agree(m->job, pool->has_failed ? replay_no_memory() : WEIR_OK, "times");
     if (status == WEIR_OK && ops->open)
         status = ops->open(&s->candidate);
     return status == WEIR_OK ? bench_job_agree(m->job, subject_check(m->plan, s), s->candidate.name)
@@ -318,7 +317,7 @@ static weir_status choose_fault(replay_measurement *m)
 }
 
 weir_status replay_measure_open(replay_measurement *m, const replay_options *options,
-                                const replay_plan *plan)
+                                replay_plan *plan)
 {
     memset(m, 0, sizeof *m);
     m->job = plan->job;
@@ -352,13 +351,6 @@ void replay_measure_close(replay_measurement *m)
         replay_subject *s = &m->subjects[i];
         if (s->candidate.state)
             s->candidate.ops->close(&s->candidate);
-        free(s->step_us);
-        free(s->calls_us);
-        free(s->later_us);
-        free(s->class_us);
-        free(s->instance_us);
-        free(s->starts_us);
-        free(s->ends_us);
     }
     m->count = 0;
 }
@@ -407,12 +399,13 @@ static weir_status plan_rounds(replay_measurement *m)
     for (int i = 0; i < m->count; i++) {
         const size_t n = (size_t)m->repetitions;
         replay_subject *s = &m->subjects[i];
-        s->step_us = calloc(n, sizeof(double));
-        s->calls_us = calloc(n, sizeof(double));
-        s->later_us = calloc(n, sizeof(double));
-        s->class_us = calloc(n * (size_t)m->plan->nclasses + 1, sizeof(double));
-        if (!s->step_us || !s->calls_us || !s->later_us || !s->class_us)
-            status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for %zu times", n);
+        s->step_us =
+            replay_take(&m->plan->pool, n * (3 + (size_t)m->plan->nclasses), sizeof *s->step_us);
+        if (!s->step_us)
+            status = replay_no_memory();
+        s->calls_us = s->step_us + n;
+        s->later_us = s->calls_us + n;
+        s->class_us = s->later_us + n;
     }
     return bench_job_agree(m->job, status, "times");
 }

@@ -43,7 +43,7 @@ typedef struct replay_subject {
 typedef struct replay_measurement {
     bench_job *job;
     const replay_options *options;
-    const replay_plan *plan;
+    replay_plan *plan;
     replay_subject subjects[REPLAY_CANDIDATES_MAX];
     int count;
     int repetitions, rounds, round_ends[REPLAY_ROUNDS_MAX];
@@ -56,7 +56,7 @@ typedef struct replay_measurement {
 /* Opens weir and the peers of the options. Collective; agreed; a failure is reported. Release with
  * replay_measure_close. */
 weir_status replay_measure_open(replay_measurement *m, const replay_options *options,
-                                const replay_plan *plan);
+                                replay_plan *plan);
 /* Runs everything. Collective; agreed; a failure is reported. Wrong data is no failure. */
 weir_status replay_measure(replay_measurement *m);
 /* Collective. */

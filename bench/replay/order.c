@@ -26,6 +26,7 @@ typedef struct exchange {
 } exchange;
 
 typedef struct order {
+    replay_pool pool;
     const replay_matching *m;
     replay_schedule *s;
     unit *units;
@@ -36,6 +37,7 @@ typedef struct order {
     uint32_t *arrived;    /* of each instance */
     int *ready;           /* actors that can enter their next unit, a stack */
     int nready;
+    int *ranks; /* room for those of an exchange */
     int failed; /* no memory */
 } order;
 
@@ -66,13 +68,13 @@ static uint32_t unit_length(const replay_rank *r, size_t first)
     return (uint32_t)(end - first);
 }
 
-static int make_units(order *o)
+static void make_units(order *o)
 {
     const replay_trace *trace = o->m->trace;
     uint32_t count = 0;
-    o->units = malloc((replay_calls(trace) + 1) * sizeof *o->units);
+    o->units = replay_take(&o->pool, replay_calls(trace), sizeof *o->units);
     if (!o->units)
-        return -1;
+        return;
     for (int actor = 0; actor < o->nactors; actor++) {
         const int rank = actor / o->m->nlanes;
         const replay_rank *r = &trace->ranks[rank];
@@ -91,8 +93,7 @@ static int make_units(order *o)
         }
     }
     o->first_unit[o->nactors] = count;
-    o->exchanges = calloc((size_t)count + 1, sizeof *o->exchanges);
-    return o->exchanges ? 0 : -1;
+    o->exchanges = replay_take(&o->pool, count, sizeof *o->exchanges);
 }
 
 static uint32_t unit_root(const order *o, uint32_t at)
@@ -179,14 +180,11 @@ static int set_of(order *o, int lane, int *ranks, int nranks)
         if (s->sets[i]->nranks == nranks && s->sets[i]->lane == lane &&
             !memcmp(s->sets[i]->ranks, ranks, (size_t)nranks * sizeof *ranks))
             return i;
-    replay_comm *made = calloc(1, sizeof *made);
-    int *copy = malloc((size_t)nranks * sizeof *copy);
+    replay_comm *made = replay_take(&s->pool, 1, sizeof *made);
+    int *copy = replay_take(&s->pool, (size_t)nranks, sizeof *copy);
     if (!made || !copy ||
-        replay_grow(&s->sets, (size_t)s->nsets, &s->sets_room, sizeof *s->sets) != 0) {
-        free(made);
-        free(copy);
+        replay_grow(&s->sets, (size_t)s->nsets, &s->sets_room, sizeof *s->sets) != 0)
         return -1;
-    }
     memcpy(copy, ranks, (size_t)nranks * sizeof *copy);
     *made = (replay_comm){.nranks = nranks, .ranks = copy, .lane = (uint8_t)lane};
     snprintf(made->name, sizeof made->name, "exchange-%d", s->nsets - s->ncomms);
@@ -220,20 +218,15 @@ static void unit_progress(order *o, int actor)
 
 static void complete_exchange(order *o, uint32_t root)
 {
-    const uint32_t instance = o->s->instances++, count = o->exchanges[root].units;
-    int *ranks = malloc(count * sizeof *ranks), n = 0;
+    const uint32_t instance = o->s->instances++;
     uint32_t at = root;
-    if (!ranks) {
-        o->failed = 1;
-        return;
-    }
+    int n = 0;
     do
-        ranks[n++] = (int)o->units[at].rank;
+        o->ranks[n++] = (int)o->units[at].rank;
     while ((at = o->units[at].next) != root);
     const int set =
-        set_of(o, o->m->trace->comms[unit_calls(o, &o->units[root])->comm].lane, ranks, n);
+        set_of(o, o->m->trace->comms[unit_calls(o, &o->units[root])->comm].lane, o->ranks, n);
     o->failed |= set < 0;
-    free(ranks);
     do {
         unit *u = &o->units[at];
         step_add(o, unit_actor(o, u),
@@ -363,14 +356,16 @@ static weir_status order_open(order *o)
     s->nlanes = o->m->nlanes;
     s->nsets = s->ncomms = trace->ncomms;
     s->sets_room = (size_t)trace->ncomms;
-    s->lanes = calloc(nactors, sizeof *s->lanes);
+    s->lanes = replay_take(&s->pool, nactors, sizeof *s->lanes);
     s->sets = calloc(s->sets_room, sizeof *s->sets);
-    o->first_unit = calloc(nactors + 1, sizeof *o->first_unit);
-    o->at = calloc(nactors, sizeof *o->at);
-    o->ready = calloc(nactors + 1, sizeof *o->ready);
-    o->arrived = calloc((size_t)o->m->instances + 1, sizeof *o->arrived);
-    if (!s->lanes || !s->sets || !o->first_unit || !o->at || !o->ready || !o->arrived ||
-        make_units(o) != 0)
+    o->first_unit = replay_take(&o->pool, nactors + 1, sizeof *o->first_unit);
+    o->at = replay_take(&o->pool, nactors, sizeof *o->at);
+    o->ready = replay_take(&o->pool, nactors + 1, sizeof *o->ready);
+    o->ranks = replay_take(&o->pool, (size_t)trace->nranks, sizeof *o->ranks);
+    o->arrived = replay_take(&o->pool, (size_t)o->m->instances + 1, sizeof *o->arrived);
+    if (!o->pool.has_failed)
+        make_units(o);
+    if (o->pool.has_failed || !s->lanes || !s->sets)
         return replay_no_memory();
     for (int i = 0; i < trace->ncomms; i++)
         s->sets[i] = &trace->comms[i];
@@ -402,12 +397,7 @@ weir_status replay_order(const replay_matching *matching, replay_schedule **sche
                             matching->trace->comms[call->comm].name,
                             matching->trace->files[call->file], call->line);
     }
-    free(o.units);
-    free(o.first_unit);
-    free(o.at);
-    free(o.ready);
-    free(o.arrived);
-    free(o.exchanges);
+    replay_pool_free(&o.pool);
     if (status == WEIR_OK)
         *schedule = o.s;
     else
@@ -419,13 +409,9 @@ void replay_schedule_free(replay_schedule *schedule)
 {
     if (!schedule)
         return;
-    for (int i = schedule->ncomms; i < schedule->nsets; i++) {
-        free(schedule->sets[i]->ranks);
-        free(schedule->sets[i]);
-    }
     for (int i = 0; schedule->lanes && i < schedule->nranks * schedule->nlanes; i++)
         free(schedule->lanes[i].list);
-    free(schedule->lanes);
     free(schedule->sets);
+    replay_pool_free(&schedule->pool);
     free(schedule);
 }

@@ -546,39 +546,30 @@ static weir_status plan_make(replay_plan *plan, const replay_options *options)
     size_t most = 1;
     for (int i = 0; i < plan->schedule->nsets; i++)
         most = (size_t)plan->sets[i]->nranks > most ? (size_t)plan->sets[i]->nranks : most;
-    plan_making making = {.bytes = calloc(instances, sizeof *making.bytes),
-                          .classes = calloc(instances, sizeof *making.classes),
-                          .pairs = malloc(4 * most * sizeof *making.pairs),
-                          .has_more = calloc(instances, 1),
-                          .uses = calloc(nmemory, sizeof *making.uses),
-                          .seen = calloc(nmemory, REPLAY_CLASSES_MAX / 8),
+    replay_pool pool = {NULL, 0};
+    plan_making making = {.bytes = replay_take(&pool, instances, sizeof *making.bytes),
+                          .classes = replay_take(&pool, instances, sizeof *making.classes),
+                          .pairs = replay_take(&pool, 4 * most, sizeof *making.pairs),
+                          .has_more = replay_take(&pool, instances, 1),
+                          .uses = replay_take(&pool, nmemory, sizeof *making.uses),
+                          .seen = replay_take(&pool, nmemory, REPLAY_CLASSES_MAX / 8),
                           .nplaces = count_buffers(&plan->trace->ranks[plan->job->rank])};
-    making.places = calloc(making.nplaces + 1, sizeof *making.places);
+    making.places = replay_take(&pool, making.nplaces, sizeof *making.places);
+    plan->memory = replay_take(&plan->pool, nmemory, sizeof *plan->memory);
     weir_status status = WEIR_OK;
-    plan->memory = calloc(nmemory, sizeof *plan->memory);
-    if (!making.bytes || !making.classes || !making.pairs || !making.has_more || !making.uses ||
-        !making.places || !plan->memory)
-        status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for the calls");
+    if (pool.has_failed || !plan->memory)
+        status = replay_no_memory();
     if (status == WEIR_OK)
         status = for_steps(plan, measure_step, &making);
     if (status == WEIR_OK)
         status = for_steps(plan, class_step, &making);
-    if (status == WEIR_OK) {
-        plan->works = calloc(plan->nworks + 1, sizeof *plan->works);
-        plan->splits = calloc(making.nsplits + 1, sizeof *plan->splits);
-        if (!plan->works || !plan->splits)
-            status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for %zu calls",
-                                    plan->nworks);
-    }
+    plan->works = replay_take(&plan->pool, plan->nworks, sizeof *plan->works);
+    plan->splits = replay_take(&plan->pool, making.nsplits, sizeof *plan->splits);
+    if (status == WEIR_OK && plan->pool.has_failed)
+        status = replay_no_memory();
     if (status == WEIR_OK)
         make_works(plan, options, &making);
-    free(making.bytes);
-    free(making.classes);
-    free(making.pairs);
-    free(making.has_more);
-    free(making.uses);
-    free(making.places);
-    free(making.seen);
+    replay_pool_free(&pool);
     return status;
 }
 
@@ -611,8 +602,6 @@ void replay_plan_close(replay_plan *plan)
     replay_comms_close(plan);
     if (plan->mirror)
         bench_gpu_mirror_free(plan->job->gpu, plan->mirror);
-    free(plan->memory);
-    free(plan->works);
-    free(plan->splits);
+    replay_pool_free(&plan->pool);
     memset(plan, 0, sizeof *plan);
 }

@@ -50,6 +50,7 @@ typedef struct replay_memory {
 } replay_memory;
 
 typedef struct replay_plan {
+    replay_pool pool; /* of what follows, and of times */
     bench_job *job;
     const replay_trace *trace;
     const replay_schedule *schedule;
@@ -108,7 +109,8 @@ typedef struct replay_candidate replay_candidate;
 typedef struct replay_candidate_ops {
     /* Creates the communicators; NULL: there is nothing to do. Collective; not agreed. */
     weir_status (*open)(replay_candidate *self);
-    /* NULL, or why it cannot run the step: static, or in the candidate. Local. */
+    /* NULL, or why it cannot run the step: static, or in the candidate. Local. NULL: it can run
+     * all. */
     const char *(*refuses)(replay_candidate *self, const replay_work *work);
     /* Runs a step. Blocking on the host, where steps of other lanes may run at the same time; else
      * enqueued on the lane's stream. A failure has a line in weir_last_error or a note. */
@@ -123,7 +125,7 @@ struct replay_candidate {
     const replay_candidate_ops *ops;
     char name[64];     /* "weir", "mpi:openmpi-4.1.4" */
     const char *title; /* in sentences: "NCCL" */
-    const replay_plan *plan;
+    replay_plan *plan;
     const bench_peer *peer; /* NULL: weir */
     void *state;
 };

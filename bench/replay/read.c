@@ -93,12 +93,10 @@ weir_status replay_add_comm(replay_reader *reader, long line, const char *name, 
     if (trace->ncomms == REPLAY_COMMS_MAX)
         return replay_fail(reader, WEIR_ERR_UNSUPPORTED, line,
                            "more than %d communicators; cut the recording", REPLAY_COMMS_MAX);
-    comm.ranks = malloc((size_t)nranks * sizeof *comm.ranks);
+    comm.ranks = replay_take(&trace->pool, (size_t)nranks, sizeof *comm.ranks);
     if (!comm.ranks || replay_grow(&trace->comms, (size_t)trace->ncomms, &trace->comms_room,
-                                   sizeof *trace->comms) != 0) {
-        free(comm.ranks);
+                                   sizeof *trace->comms) != 0)
         return replay_no_memory();
-    }
     for (int i = 0; i < nranks; i++)
         comm.ranks[i] = -1;
     *index = (uint32_t)trace->ncomms;
@@ -183,7 +181,7 @@ static weir_status add_file(replay_reader *reader, const char *path)
     if (!files)
         return replay_no_memory();
     trace->files = files;
-    files[trace->nfiles] = strdup(path);
+    files[trace->nfiles] = replay_take_text(&trace->pool, path);
     if (!files[trace->nfiles])
         return replay_no_memory();
     reader->file = trace->nfiles++;

@@ -7,7 +7,6 @@
 #include "bench/replay/plan.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A communicator, and a job of its ranks for the candidate. */
@@ -61,8 +60,9 @@ static int most_calls(const replay_plan *plan)
 
 static weir_status mpi_open(replay_candidate *self)
 {
-    const replay_plan *plan = self->plan;
-    mpi_state *state = calloc(1, sizeof *state);
+    replay_plan *plan = self->plan;
+    replay_pool *pool = &plan->pool;
+    mpi_state *state = replay_take(pool, 1, sizeof *state);
     weir_status status = WEIR_OK;
     self->state = state;
     if (!plan->job->mpi)
@@ -74,15 +74,15 @@ static weir_status mpi_open(replay_candidate *self)
                                 "--peer mpi: calls of the recording were in flight together, and "
                                 "this MPI does not work with several threads; leave it out");
     if (state) {
-        state->sets = calloc((size_t)plan->schedule->nsets, sizeof *state->sets);
+        state->sets = replay_take(pool, (size_t)plan->schedule->nsets, sizeof *state->sets);
         state->nrequests = most_calls(plan);
         state->requests =
-            calloc((size_t)state->nrequests * REPLAY_LANES_MAX, sizeof *state->requests);
-        state->counts =
-            calloc(4 * (size_t)plan->job->nranks * REPLAY_LANES_MAX, sizeof *state->counts);
+            replay_take(pool, (size_t)state->nrequests * REPLAY_LANES_MAX, sizeof *state->requests);
+        state->counts = replay_take(pool, 4 * (size_t)plan->job->nranks * REPLAY_LANES_MAX,
+                                    sizeof *state->counts);
     }
-    if (status == WEIR_OK && (!state || !state->sets || !state->requests || !state->counts))
-        status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for communicators");
+    if (status == WEIR_OK && pool->has_failed)
+        status = replay_no_memory();
     status = bench_job_agree(plan->job, status, "mpi");
     for (int i = 0; i < plan->schedule->nsets && status == WEIR_OK; i++)
         status = bench_job_agree(plan->job, mpi_make(self, i), "mpi");
@@ -99,12 +99,6 @@ static void mpi_close(replay_candidate *self)
         if (set->is_open)
             MPI_Comm_free(&set->mpi.comm);
     }
-    if (state) {
-        free(state->sets);
-        free(state->requests);
-        free(state->counts);
-    }
-    free(state);
     self->state = NULL;
 }
 

@@ -272,7 +272,7 @@ static void write_expensive(const replay_measurement *m)
     const replay_plan *plan = m->plan;
     const size_t n = plan->schedule->instances;
     const double *us = m->subjects[0].instance_us;
-    expensive *list = malloc((n + 1) * sizeof *list);
+    expensive *list = replay_take(&m->plan->pool, n, sizeof *list);
     if (!list)
         return;
     for (size_t i = 0; i < n; i++)
@@ -295,7 +295,6 @@ static void write_expensive(const replay_measurement *m)
             printf(", recorded %.2f", (double)call->duration_s * 1e6);
         printf("\n");
     }
-    free(list);
 }
 
 void replay_output_rows(bench_report *report, const replay_measurement *m)

@@ -4,8 +4,6 @@
 #include "bench/job/exchange.h"
 #include "bench/replay/plan.h"
 
-#include <stdlib.h>
-
 typedef struct vendor_state {
     bench_vendor vendor;
     vendor_comm *comms;             /* by set */
@@ -46,15 +44,16 @@ static weir_status vendor_make(replay_candidate *self, int set)
 
 static weir_status vendor_open(replay_candidate *self)
 {
-    const replay_plan *plan = self->plan;
-    vendor_state *state = calloc(1, sizeof *state);
+    replay_plan *plan = self->plan;
+    vendor_state *state = replay_take(&plan->pool, 1, sizeof *state);
     char why[200] = "";
     weir_status status = WEIR_OK;
     self->state = state;
     if (state)
-        state->comms = calloc((size_t)plan->schedule->nsets, sizeof *state->comms);
-    if (!state || !state->comms)
-        status = bench_job_note(plan->job, WEIR_ERR_NO_MEMORY, "no memory for communicators");
+        state->comms =
+            replay_take(&plan->pool, (size_t)plan->schedule->nsets, sizeof *state->comms);
+    if (plan->pool.has_failed)
+        status = replay_no_memory();
     else if (!plan->job->gpu && !self->peer->path)
         status = bench_job_note(plan->job, WEIR_ERR_INVALID,
                                 "--peer %s: it works on GPUs; give --backend cuda, or --peer mpi",
@@ -137,9 +136,6 @@ static void vendor_close(replay_candidate *self)
     for (int i = 0; state && state->comms && i < self->plan->schedule->nsets; i++)
         if (state->comms[i])
             state->vendor.comm_destroy(state->comms[i]);
-    if (state)
-        free(state->comms);
-    free(state);
     self->state = NULL;
 }
 

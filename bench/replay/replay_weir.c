@@ -1,12 +1,6 @@
 /* weir as a candidate of bench_replay. */
 #include "bench/replay/plan.h"
 
-static const char *weir_replay_refuses(replay_candidate *self, const replay_work *work)
-{
-    (void)self, (void)work;
-    return NULL;
-}
-
 static weir_status weir_replay_run(replay_candidate *self, const replay_work *work)
 {
     weir_comm *comm = self->plan->comms[work->step->set];
@@ -17,4 +11,4 @@ static weir_status weir_replay_run(replay_candidate *self, const replay_work *wo
     return weir_run(comm, &call);
 }
 
-const replay_candidate_ops replay_weir = {.refuses = weir_replay_refuses, .run = weir_replay_run};
+const replay_candidate_ops replay_weir = {.run = weir_replay_run};

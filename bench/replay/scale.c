@@ -38,19 +38,17 @@ weir_status replay_scale(replay_trace *trace, int nranks)
     for (size_t i = 0; i < first->count && status == WEIR_OK; i++)
         status = scale_call(trace, &first->calls[i], nranks);
     for (int i = 0; i < trace->ncomms && status == WEIR_OK; i++) {
-        int *ranks = malloc((size_t)nranks * sizeof *ranks);
+        int *ranks = replay_take(&trace->pool, (size_t)nranks, sizeof *ranks);
         if (!ranks)
             return replay_no_memory();
         for (int rank = 0; rank < nranks; rank++)
             ranks[rank] = rank;
-        free(trace->comms[i].ranks);
         trace->comms[i].ranks = ranks;
         trace->comms[i].nranks = nranks;
     }
     for (int rank = 1; rank < REPLAY_RANKS_MAX && status == WEIR_OK; rank++) {
         replay_rank *r = &trace->ranks[rank];
         free(r->calls);
-        free(r->place);
         *r = (replay_rank){NULL, 0, 0, NULL};
         if (rank >= nranks)
             continue;

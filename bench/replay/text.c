@@ -2,7 +2,6 @@
  * weir's text of a recorded job: a line for each communicator and each call. docs/user/replay.md
  * has the grammar.
  */
-#define _GNU_SOURCE /* asprintf */
 #include "bench/replay/read.h"
 
 #include "programs/numbers.h"
@@ -311,10 +310,12 @@ static weir_status place_read(text_line *line)
     weir_status status = rank_read(line, line->words[1], &rank);
     if (status != WEIR_OK)
         return status;
-    char **place = &line->reader->trace->ranks[rank].place;
-    free(*place);
-    return asprintf(place, "%s %s", line->words[2], line->words[3]) < 0 ? replay_no_memory()
-                                                                        : WEIR_OK;
+    replay_trace *trace = line->reader->trace;
+    char *place = line->words[2]; /* the next word follows behind blanks */
+    memmove(place + strlen(place) + 1, line->words[3], strlen(line->words[3]) + 1);
+    place[strlen(place)] = ' ';
+    trace->ranks[rank].place = replay_take_text(&trace->pool, place);
+    return trace->ranks[rank].place ? WEIR_OK : replay_no_memory();
 }
 
 static weir_status line_read(text_line *line, char *text)

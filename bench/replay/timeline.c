@@ -144,9 +144,10 @@ static weir_status write_panels(const replay_measurement *m, const char *path, c
 {
     const replay_trace *trace = m->plan->trace;
     picture p = {.nranks = m->job->nranks, .nlanes = m->plan->nlanes, .room = room, .span_us = 1};
-    bar *recorded = malloc((size_t)trace->nranks * (size_t)room * sizeof *recorded);
+    bar *recorded =
+        replay_take(&m->plan->pool, (size_t)trace->nranks * (size_t)room, sizeof *recorded);
     if (!recorded)
-        return bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for a time line");
+        return replay_no_memory();
     if (panel_of_recording(trace, room, recorded, &p.span_us))
         p.panels[p.npanels++] = (panel){"recorded", recorded};
     p.panels[p.npanels++] = (panel){"replayed over weir", replayed};
@@ -158,7 +159,6 @@ static weir_status write_panels(const replay_measurement *m, const char *path, c
         status = bench_job_note(
             m->job, weiri_write_refuses_path(errno) ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,
             "--timeline %s: %s", path, strerror(errno));
-    free(recorded);
     return status;
 }
 
@@ -169,21 +169,14 @@ weir_status replay_timeline_write(const replay_measurement *m, const char *path)
     for (int rank = 0; rank < trace->nranks; rank++)
         most = trace->ranks[rank].count > most ? trace->ranks[rank].count : most;
     const int room = most > BARS_MAX ? BARS_MAX : (int)most;
-    bar *mine = malloc((size_t)room * sizeof *mine);
-    weir_status status = WEIR_OK;
-    if (!mine)
-        status = bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for a time line");
-    status = bench_job_agree(m->job, status, "time line");
-    if (status != WEIR_OK) {
-        free(mine);
+    bar *mine = replay_take(&m->plan->pool, (size_t)room, sizeof *mine);
+    weir_status status = bench_job_agree(m->job, mine ? WEIR_OK : replay_no_memory(), "time line");
+    if (status != WEIR_OK)
         return status;
-    }
     bars_of_rank(m, room, mine);
     bar *all = bench_exchange_collect(m->job, mine, (size_t)room * sizeof *mine);
     if (m->job->rank == 0)
-        status = all ? write_panels(m, path, all, room)
-                     : bench_job_note(m->job, WEIR_ERR_NO_MEMORY, "no memory for a time line");
+        status = all ? write_panels(m, path, all, room) : replay_no_memory();
     free(all);
-    free(mine);
     return bench_job_agree(m->job, status, "time line");
 }

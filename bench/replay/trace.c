@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/words.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -109,6 +110,39 @@ int replay_is_message(const replay_call *call)
     return call->kind == REPLAY_SEND || call->kind == REPLAY_RECV;
 }
 
+/* What precedes each piece of memory. */
+typedef struct pool_piece {
+    _Alignas(max_align_t) void *before;
+} pool_piece;
+
+void *replay_take(replay_pool *pool, size_t count, size_t bytes)
+{
+    const size_t head = sizeof(pool_piece);
+    pool_piece *piece = count < (SIZE_MAX - head) / bytes ? calloc(1, head + count * bytes) : NULL;
+    if (!piece) {
+        pool->has_failed = 1;
+        return NULL;
+    }
+    piece->before = pool->last;
+    pool->last = piece;
+    return piece + 1;
+}
+
+char *replay_take_text(replay_pool *pool, const char *text)
+{
+    char *taken = replay_take(pool, strlen(text) + 1, 1);
+    return taken ? strcpy(taken, text) : NULL;
+}
+
+void replay_pool_free(replay_pool *pool)
+{
+    for (pool_piece *piece = pool->last, *before; piece; piece = before) {
+        before = piece->before;
+        free(piece);
+    }
+    *pool = (replay_pool){NULL, 0};
+}
+
 int replay_grow(void *list, size_t count, size_t *room, size_t bytes)
 {
     void **entries = list;
@@ -151,14 +185,9 @@ void replay_trace_free(replay_trace *trace)
 {
     if (!trace)
         return;
-    for (int i = 0; i < trace->ncomms; i++)
-        free(trace->comms[i].ranks);
-    for (int i = 0; trace->ranks && i < REPLAY_RANKS_MAX; i++) {
+    for (int i = 0; trace->ranks && i < REPLAY_RANKS_MAX; i++)
         free(trace->ranks[i].calls);
-        free(trace->ranks[i].place);
-    }
-    for (int i = 0; i < trace->nfiles; i++)
-        free(trace->files[i]);
+    replay_pool_free(&trace->pool);
     free(trace->comms);
     free(trace->ranks);
     free(trace->splits);

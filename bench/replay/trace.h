@@ -69,6 +69,12 @@ typedef struct replay_call {
             0, 0, 0                                                                                \
     }
 
+/* Memory that is freed at once. */
+typedef struct replay_pool {
+    void *last;
+    int has_failed; /* memory was lacking */
+} replay_pool;
+
 typedef struct replay_comm {
     char name[REPLAY_NAME_BYTES];
     int nranks;
@@ -93,6 +99,7 @@ typedef struct replay_note_entry {
 } replay_note_entry;
 
 typedef struct replay_trace {
+    replay_pool pool; /* of members of communicators, places and names */
     replay_comm *comms;
     int ncomms;
     size_t comms_room;
@@ -123,6 +130,10 @@ int replay_is_message(const replay_call *call);
 size_t replay_calls(const replay_trace *trace);
 /* Returns the rank of the communicator that a rank of the job has; -1: it is none of its. Pure. */
 int replay_comm_rank(const replay_comm *comm, int rank);
+/* Returns zeroed memory for so many entries. NULL: there is none, and has_failed is set. */
+void *replay_take(replay_pool *pool, size_t count, size_t bytes);
+char *replay_take_text(replay_pool *pool, const char *text);
+void replay_pool_free(replay_pool *pool);
 /* Makes room for one more entry of so many bytes in a list of malloc'd memory. 0; -1: no memory. */
 int replay_grow(void *list, size_t count, size_t *room, size_t bytes);
 /* Fails with a line that says what to do. */
