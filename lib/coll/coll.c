@@ -235,12 +235,13 @@ void weiri_place_own(const weiri_coll *coll, const weiri_task *task, char *place
 weir_status weiri_coll_mismatch(const weiri_coll *coll, const weiri_task *task, const char *phase,
                                 int peer, uint64_t sent_bytes)
 {
-    weiri_fail(WEIR_ERR_MISMATCH,
-               "rank %d: in %s rank %d sends %llu bytes, but %zu are expected; counts must match "
-               "pairwise",
-               weiri_comm_parent_rank(coll->comm, coll->rank), phase,
-               weiri_comm_parent_rank(coll->comm, peer), (unsigned long long)sent_bytes,
-               weiri_block_bytes(task, peer, coll->nranks, 1));
+    weiri_fail(
+        WEIR_ERR_MISMATCH,
+        "rank %d: in %s rank %d sends %llu bytes, but %zu are expected; counts must match %s",
+        weiri_comm_parent_rank(coll->comm, coll->rank), phase,
+        weiri_comm_parent_rank(coll->comm, peer), (unsigned long long)sent_bytes,
+        weiri_block_bytes(task, peer, coll->nranks, 1),
+        weiri_is_pairwise(task) ? "pairwise" : "on all ranks");
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }
 

@@ -2,7 +2,8 @@
  * Allgather of large sizes across nodes: every rank sends its block along its rail to each other
  * node, chunk by chunk, and the receiver copies it to the other ranks of its node. If a node has
  * fewer ranks than another, its ranks receive several of that node's blocks, and distribute them in
- * as many rounds.
+ * as many rounds. With one rank on each node, long blocks are messages of pairs, which need no
+ * copies.
  */
 #include "coll/internode/internode_coll.h"
 
@@ -55,9 +56,20 @@ static weir_status spread_chunk(weiri_internode_coll *x, size_t at, size_t bytes
     return status;
 }
 
+static weir_status allgather_pairs_run(weiri_coll *coll, const weiri_task *task)
+{
+    const size_t bytes = task->count_bytes;
+    for (int peer = 0; peer < coll->nranks; peer++)
+        coll->pairs[peer] = (weiri_pair){
+            task->call->in, weiri_out_at(task, (size_t)peer * bytes), bytes, bytes, 1, 1};
+    return weiri_internode_coll_run_pairs(coll, task);
+}
+
 static weir_status allgather_rails_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
+    if (weiri_internode_coll_is_flat(coll, task->count_bytes))
+        return allgather_pairs_run(coll, task);
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
     size_t chunk = x.internode->slot_bytes, sent = 0, done = 0;
     while (status == WEIR_OK && done < task->count_bytes) {

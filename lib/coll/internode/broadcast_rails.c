@@ -1,9 +1,12 @@
 /*
  * Broadcast across nodes: the chunks are divided among the ranks of the root's node, each of which
  * sends its chunks along its rail to every other node, where the receiver broadcasts them. The root
- * sends the first chunk before its own node has received it.
+ * sends the first chunk before its own node has received it. With one rank on each node, the root
+ * sends long data as messages of pairs, which need no copies.
  */
 #include "coll/internode/internode_coll.h"
+
+#include <string.h>
 
 static weir_status broadcast_in_node(weiri_internode_coll *x, const char *in, char *out,
                                      size_t bytes, int place)
@@ -38,9 +41,23 @@ static weir_status broadcast_from_rank(weiri_internode_coll *x, size_t at, size_
     return status == WEIR_OK && receives ? weiri_internode_take(x->internode, from) : status;
 }
 
+static weir_status broadcast_pairs_run(weiri_coll *coll, const weiri_task *task)
+{
+    const weir_call *call = task->call;
+    const size_t bytes = task->count_bytes;
+    memset(coll->pairs, 0, (size_t)coll->nranks * sizeof *coll->pairs);
+    if (coll->rank != call->root)
+        coll->pairs[call->root] = (weiri_pair){NULL, call->out, 0, bytes, 0, 1};
+    for (int peer = 0; coll->rank == call->root && peer < coll->nranks; peer++)
+        coll->pairs[peer] = (weiri_pair){call->in, call->out, bytes, 0, 1, 0};
+    return weiri_internode_coll_run_pairs(coll, task);
+}
+
 static weir_status broadcast_rails_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
+    if (weiri_internode_coll_is_flat(coll, task->count_bytes))
+        return broadcast_pairs_run(coll, task);
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
     size_t chunk = x.internode->slot_bytes;
     int node = x.internode->node_of[task->call->root],

@@ -1,5 +1,6 @@
 /*
- * alltoall, alltoallv and sendrecv across nodes: each pair of ranks on different nodes exchanges
+ * alltoall, alltoallv and sendrecv across nodes, and broadcast and allgather with one rank on each
+ * node: each pair of ranks on different nodes exchanges
  * messages, as many as its block needs, and one for an empty block; meanwhile pairs within a node
  * use the node's own collective. The first message of a block has its length, which the receiver
  * compares with its own.
@@ -182,7 +183,7 @@ static void pairs_take_turns(const pairs *p, uint64_t idles)
         weir_relax();
 }
 
-static weir_status exchange_pairs_net_run(weiri_coll *coll, const weiri_task *task)
+weir_status weiri_internode_coll_run_pairs(weiri_coll *coll, const weiri_task *task)
 {
     pairs p;
     int moved = 0, missing = -1;
@@ -212,16 +213,16 @@ static weir_status exchange_pairs_net_run(weiri_coll *coll, const weiri_task *ta
 
 const weiri_algo weiri_net_alltoall_pairs_row = {
     .info = {WEIRI_NET_TRAITS(ALLTOALL, "pairs", "messages between pairs of ranks")},
-    .run = exchange_pairs_net_run,
+    .run = weiri_internode_coll_run_pairs,
 };
 
 const weiri_algo weiri_net_alltoallv_pairs_row = {
     .info = {WEIRI_NET_TRAITS(ALLTOALLV, "pairs",
                               "messages between pairs of ranks, short blocks of two nodes in one")},
-    .run = exchange_pairs_net_run,
+    .run = weiri_internode_coll_run_pairs,
 };
 
 const weiri_algo weiri_net_sendrecv_pairs_row = {
     .info = {WEIRI_NET_TRAITS(SENDRECV, "pairs", "messages between pairs of ranks")},
-    .run = exchange_pairs_net_run,
+    .run = weiri_internode_coll_run_pairs,
 };

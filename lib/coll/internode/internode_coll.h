@@ -96,4 +96,16 @@ weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, size
 weir_status weiri_internode_coll_spread(weiri_internode_coll *x, const char *mine, size_t bytes,
                                         char *const *to, const size_t *lengths);
 
+/* Whether every node has one rank, and data of so many bytes are sent from where they are: then
+ * messages between pairs of ranks need the fewest copies. Shorter
+ * data travel faster as one message (weiri_internode_coll_send). */
+static inline int weiri_internode_coll_is_flat(const weiri_coll *coll, size_t bytes)
+{
+    return coll->nranks == coll->comm->nnodes &&
+           weiri_internode_is_direct(coll->comm->internode, bytes);
+}
+
+/* Exchanges task->pairs, messages between pairs of ranks: exchange_pairs.c. */
+weir_status weiri_internode_coll_run_pairs(weiri_coll *coll, const weiri_task *task);
+
 #endif
