@@ -114,25 +114,24 @@ static void report_answer(weir_comm *comm)
 static weir_status report_cause_of_abort(weir_comm *comm)
 {
     const weir_wait_record *record = &comm->where->wait;
+    const int rank = weiri_comm_parent_rank(comm, comm->rank);
     const weir_status failure = weiri_comm_fail_lane(comm);
     if (failure != WEIR_OK)
         return failure;
     if (weir_load_acquire(comm->guard.abort_word) != WEIR_ABORTED_BY_KERNEL ||
         weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
-        return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted",
-                          weiri_comm_parent_rank(comm, comm->rank));
+        return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted", rank);
     weiri_comm_abort_for(comm, WEIRI_ABORT_FAILED);
     report_answer(comm);
     if (record->kind == WEIR_WAIT_FAILED) {
         weir_status status = (weir_status) - (int)record->expected;
-        return weiri_fail(status, "rank %d: a kernel failed: %s", comm->rank,
-                          weir_status_text(status));
+        return weiri_fail(status, "rank %d: a kernel failed: %s", rank, weir_status_text(status));
     }
     if (record->kind == WEIR_WAIT_SEND || record->kind == WEIR_WAIT_RECV)
         return weiri_fail(WEIR_ERR_INVALID,
                           "rank %d: the data to %s rank %lld end at byte %llu of an %s of %llu "
                           "bytes; correct the counts and displacements in GPU memory",
-                          comm->rank, record->kind == WEIR_WAIT_SEND ? "send to" : "receive from",
+                          rank, record->kind == WEIR_WAIT_SEND ? "send to" : "receive from",
                           (long long)record->peer, (unsigned long long)record->seen,
                           record->kind == WEIR_WAIT_SEND ? "input" : "output",
                           (unsigned long long)record->expected);
@@ -140,12 +139,12 @@ static weir_status report_cause_of_abort(weir_comm *comm)
         return weiri_fail(WEIR_ERR_MISMATCH,
                           "rank %d: a kernel expected %llu bytes between this rank and rank %lld, "
                           "but the sender has %llu; counts must match pairwise",
-                          comm->rank, (unsigned long long)record->expected, (long long)record->peer,
+                          rank, (unsigned long long)record->expected, (long long)record->peer,
                           (unsigned long long)record->seen);
     return weiri_fail(WEIR_ERR_TIMEOUT,
                       "rank %d: deadline of %llu ms passed in a kernel; it waits for rank %lld: "
                       "expected %llu, seen %llu",
-                      comm->rank, (unsigned long long)(comm->guard.timeout_ns / 1000000),
+                      rank, (unsigned long long)(comm->guard.timeout_ns / 1000000),
                       (long long)record->peer, (unsigned long long)record->expected,
                       (unsigned long long)record->seen);
 }
