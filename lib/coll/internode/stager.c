@@ -1,7 +1,10 @@
 /*
  * The lanes of calls between nodes on GPU buffers, on the host: their memory, and their threads
- * (stager.h). A thread polls for requests for a while after the last one, then naps, for longer the
- * longer it has been idle, because a kernel cannot wake it. Meanwhile it looks for aborts.
+ * (stager.h). A thread polls for requests for a while after the last one, and then looks for aborts
+ * now and then. Of all requests the first lane gets a piece: its thread wakes the others, which
+ * sleep. A kernel cannot wake the first thread. While launches are outstanding, or a graph that may
+ * be replayed at any time was captured, it naps, for longer the longer it has been idle; otherwise
+ * it sleeps until the caller of the next launch wakes it.
  *
  * Failures. The first lane that fails stores the error for the caller's next call, or
  * weir_comm_check, copies where it waited into this rank's state record, and aborts the
@@ -14,13 +17,14 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "chan/port.h"
-#include "coll/algos.h"
+#include "coll/internode/internode_coll.h"
 #include "comm/called.h"
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +36,7 @@ enum {
     NAP_MIN_NS = 20000,
     NAP_MAX_NS = 1000000,
     NAP_SHARE = 16,        /* a nap takes this part of the idle time */
+    SLEEP_NS = 100000000,  /* between looks for aborts */
     POLLS_PER_LOOK = 1024, /* for aborts, while polling */
 };
 
@@ -46,6 +51,7 @@ typedef struct lane {
     int number, running;
     uint64_t *more;  /* weiri_pieces */
     uint64_t served; /* the epoch of the last request */
+    uint64_t heard;  /* of stager->rung */
     uint64_t polls, idle_since_ns;
 } lane;
 
@@ -57,8 +63,54 @@ struct weiri_stager {
     weiri_stager_args args;      /* what all launches have in common */
     uint64_t *counts;            /* device memory: of alltoallv, 4 * nranks */
     uint64_t stops, failed;
+    /* How threads wake: rung counts the reasons to do so, of which `launches` are launches outside
+     * of graphs, and asleep counts the threads that wait for `bell`. */
+    pthread_mutex_t lock;
+    pthread_cond_t bell;
+    uint64_t rung, launches, has_graphs, asleep;
     lane lanes[WEIRI_COMM_LANES];
 };
+
+/* ------------------------------------------------------------------- wake-ups */
+
+/* A thread that goes to sleep has counted itself in asleep before it compares rung, so it does not
+ * miss a change of rung whose maker finds nobody asleep. */
+static void stager_ring(weiri_stager *stager)
+{
+    __atomic_fetch_add(&stager->rung, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&stager->asleep, __ATOMIC_SEQ_CST))
+        return;
+    pthread_mutex_lock(&stager->lock);
+    pthread_cond_broadcast(&stager->bell);
+    pthread_mutex_unlock(&stager->lock);
+}
+
+void weiri_stager_expect(weiri_stager *stager, int is_captured)
+{
+    if (is_captured)
+        weir_store_relaxed(&stager->has_graphs, 1);
+    else
+        __atomic_fetch_add(&stager->launches, 1, __ATOMIC_RELAXED);
+    stager_ring(stager);
+}
+
+/* Returns when the bell has rung since the last time, or after SLEEP_NS. */
+static void lane_sleep(lane *l)
+{
+    weiri_stager *stager = l->stager;
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += SLEEP_NS;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&stager->lock);
+    __atomic_fetch_add(&stager->asleep, 1, __ATOMIC_SEQ_CST);
+    int error_number = 0;
+    while (!error_number && __atomic_load_n(&stager->rung, __ATOMIC_SEQ_CST) == l->heard)
+        error_number = pthread_cond_timedwait(&stager->bell, &stager->lock, &end);
+    __atomic_fetch_sub(&stager->asleep, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&stager->lock);
+}
 
 /* ------------------------------------------------------------------ failures */
 
@@ -140,6 +192,8 @@ static int lane_has_to_end(const lane *l)
 static weir_status lane_run_blocks(lane *l, const weiri_stager_request *r, char *in, char *out,
                                    uint64_t bytes)
 {
+    if (r->own != WEIRI_STAGER_NOBODY)
+        in = out + (r->own - 1) * bytes;
     const size_t element_bytes = weir_dtype_bytes((weir_dtype)r->dtype);
     const weir_call call = {.size = sizeof call,
                             .collective = (weir_collective)r->collective,
@@ -204,7 +258,7 @@ static weir_status lane_run_pairs(lane *l, const weiri_stager_request *r, char *
                                   .pairs = l->coll->pairs,
                                   .memory = WEIRI_TASK_OF_OTHER_NODES},
                                  l->more};
-    return weiri_net_sendrecv_pairs_row.run(l->coll, &pieces.task);
+    return weiri_internode_coll_run_pairs(l->coll, &pieces.task);
 }
 
 /* The largest number of pieces of a block. */
@@ -244,6 +298,8 @@ static void lane_serve(lane *l, uint64_t epoch)
     const weiri_stager_request r = l->words->request;
     const weiri_stager_args *a = &l->stager->args;
     const uint64_t pieces = lane_count_pieces(l, &r), lanes = (uint64_t)a->lanes;
+    if (l->number == 0 && pieces > 1)
+        stager_ring(l->stager);
     for (uint64_t k = (uint64_t)l->number; k < pieces; k += lanes) {
         char *in = weiri_stager_buffer(l->base, a->head_bytes, k, a->lanes, 0);
         char *out = weiri_stager_buffer(l->base, a->head_bytes, k, a->lanes, 1);
@@ -266,6 +322,14 @@ static void lane_serve(lane *l, uint64_t epoch)
 
 /* ------------------------------------------------------------------- threads */
 
+/* Whether requests may arrive that nobody announces. */
+static int lane_expects(const lane *l)
+{
+    const weiri_stager *stager = l->stager;
+    return l->number == 0 && (weir_load_relaxed(&stager->has_graphs) ||
+                              weir_load_relaxed(&stager->launches) > l->served);
+}
+
 static void lane_idle(lane *l)
 {
     const uint64_t now_ns = weir_clock_ns();
@@ -281,9 +345,19 @@ static void lane_idle(lane *l)
             weir_pause();
         return;
     }
+    lane_look(l);
+    const uint64_t rung = __atomic_load_n(&l->stager->rung, __ATOMIC_ACQUIRE);
+    if (rung != l->heard) {
+        l->heard = rung;
+        l->idle_since_ns = now_ns;
+        return;
+    }
+    if (!lane_expects(l)) {
+        lane_sleep(l);
+        return;
+    }
     uint64_t nap_ns = idle_ns / NAP_SHARE;
     nap_ns = nap_ns < NAP_MIN_NS ? NAP_MIN_NS : nap_ns > NAP_MAX_NS ? NAP_MAX_NS : nap_ns;
-    lane_look(l);
     nanosleep(&(struct timespec){.tv_nsec = (long)nap_ns}, NULL);
 }
 
@@ -321,7 +395,11 @@ static weir_status lane_start(weiri_stager *stager, int number)
     l->more = calloc(2 * (size_t)l->comm->nranks, sizeof *l->more);
     if (!l->more)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for calls between nodes");
+    sigset_t all, before;
+    sigfillset(&all); /* the program's threads receive its signals */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error_number = pthread_create(&l->thread, NULL, lane_thread, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error_number)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
                                 "cannot start a thread for calls between nodes");
@@ -337,7 +415,9 @@ static size_t stager_round_up(size_t bytes, size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* The lanes, whole pages each, and the list of remote ranks. */
+/* The lanes, whole pages each, and the list of remote ranks. The mapping is shared, because a child
+ * process would get private pages, or leave other ones to this process than those that the GPU
+ * accesses. */
 static weir_status stager_map(weiri_stager *stager)
 {
     enum { PAGE = 4096 };
@@ -351,7 +431,7 @@ static weir_status stager_map(weiri_stager *stager)
     a->lane_bytes = a->head_bytes + (size_t)WEIRI_STAGER_SLOTS * 2 * WEIRI_STAGER_BYTES;
     stager->bytes = (size_t)a->lanes * a->lane_bytes + stager_round_up(n, PAGE);
     void *memory = mmap(NULL, stager->bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
         return weiri_fail(WEIR_ERR_NO_MEMORY,
                           "no memory for %zu bytes of staging buffers of calls between nodes",
@@ -371,6 +451,7 @@ static void stager_close(weiri_stager *stager)
                                   stager->counts);
     weir_store_relaxed(&comm->lanes_run, 0);
     weir_store_release(&stager->stops, 1);
+    stager_ring(stager);
     for (int i = 0; i < WEIRI_COMM_LANES; i++) {
         if (stager->lanes[i].running)
             pthread_join(stager->lanes[i].thread, NULL);
@@ -378,6 +459,8 @@ static void stager_close(weiri_stager *stager)
     }
     if (stager->memory)
         munmap(stager->memory, stager->bytes);
+    pthread_cond_destroy(&stager->bell);
+    pthread_mutex_destroy(&stager->lock);
     free(stager);
 }
 
@@ -397,12 +480,24 @@ static weir_status stager_pin(weiri_stager *stager)
     return WEIR_OK;
 }
 
+/* The clock of its waits is monotonic. */
+static void stager_init_bell(weiri_stager *stager)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&stager->bell, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&stager->lock, NULL);
+}
+
 weir_status weiri_stager_open(weiri_coll *coll, weiri_stager **stager)
 {
     weiri_stager *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for calls between nodes");
     made->coll = coll;
+    stager_init_bell(made);
     weir_status status = stager_map(made);
     if (status == WEIR_OK)
         status = stager_pin(made);

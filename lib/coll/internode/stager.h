@@ -20,6 +20,11 @@
  * A block fills piece k + 2 of a lane after it has copied result k, and the thread begins a piece
  * when all blocks have filled it: so it overwrites neither inputs nor results in use.
  *
+ * Of allgather, and at the root of broadcast, one block of the output equals the input. It is
+ * staged in its place of the output's buffer, where the call is in place, and the kernel copies it
+ * from the input to the output without the host. No block reads it back from there, so a block may
+ * fill it while others copy results.
+ *
  * Graphs. A launch carries its request in its parameters, and the epoch is in device memory, so a
  * launch that was captured can be replayed at any time.
  */
@@ -51,10 +56,11 @@ enum { WEIRI_STAGER_NOBODY = 0 }; /* ranks in a request are counted from 1 */
 /* A call as the kernel hands it to the lanes' threads. */
 typedef struct weiri_stager_request {
     uint64_t kind;
-    uint64_t collective, dtype, op, root;                 /* of kind BLOCKWISE */
-    uint64_t algo;                                        /* the address of the algorithm's name */
-    uint64_t blocks;                                      /* of the kernel, for each lane */
-    uint64_t in_blocks, out_blocks;                       /* of kind BLOCKWISE */
+    uint64_t collective, dtype, op, root; /* of kind BLOCKWISE */
+    uint64_t algo;                        /* the address of the algorithm's name */
+    uint64_t blocks;                      /* of the kernel, for each lane */
+    uint64_t in_blocks, out_blocks;       /* of kind BLOCKWISE */
+    uint64_t own; /* of kind BLOCKWISE: the block of the output, from 1, that equals the input */
     uint64_t block_bytes;                                 /* of kinds BLOCKWISE and EQUAL */
     uint64_t most_bytes;                                  /* of the pieces of a block */
     uint64_t destination, send_bytes, source, recv_bytes; /* of kind SENDRECV */

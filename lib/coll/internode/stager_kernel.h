@@ -37,7 +37,7 @@ typedef struct weiri_stager_self {
 WEIRI_STAGER_FN void weiri_stager_fail(const weir_guard *guard, int status, int peer, uint64_t kind,
                                        uint64_t expected, uint64_t seen)
 {
-    if (status != WEIR_ERR_TIMEOUT && status != WEIR_ERR_INVALID)
+    if (status != WEIR_ERR_TIMEOUT && status != WEIR_ERR_INVALID && status != WEIR_ERR_MISMATCH)
         return;
     if (guard->record) {
         weir_store_relaxed(&guard->record->peer, (uint64_t)(int64_t)peer);
@@ -62,6 +62,19 @@ WEIRI_STAGER_FN uint64_t weiri_stager_split_bytes(const weiri_stager_args *a, in
         return count * a->element_bytes;
     weiri_stager_fail(&a->guard, WEIR_ERR_INVALID, peer, receives ? WEIR_WAIT_RECV : WEIR_WAIT_SEND,
                       elements * a->element_bytes, (displ + count) * a->element_bytes);
+    return 0;
+}
+
+/* The bytes of this rank's split for itself; 0, and the communicator is aborted, if its two counts
+ * differ. */
+WEIRI_STAGER_FN uint64_t weiri_stager_own_split(const weiri_stager_args *a)
+{
+    const uint64_t sent = a->counts.send_counts[a->rank], expected = a->counts.recv_counts[a->rank];
+    if (sent == expected)
+        return weiri_stager_split_bytes(a, a->rank, 0) ? weiri_stager_split_bytes(a, a->rank, 1)
+                                                       : 0;
+    weiri_stager_fail(&a->guard, WEIR_ERR_MISMATCH, a->rank, WEIR_WAIT_COUNTS,
+                      expected * a->element_bytes, sent * a->element_bytes);
     return 0;
 }
 
@@ -102,11 +115,13 @@ WEIRI_STAGER_FN void weiri_stager_copy_span(const weiri_stager_self *s, char *bu
         WEIRI_STAGER_COPY(staged, buffer + span.at, span.bytes, s->worker, s->many);
 }
 
-/* Where a pair's block begins in this rank's input or output. */
+/* Where a pair's block, or this rank's own one, begins in its input or output. */
 WEIRI_STAGER_FN uint64_t weiri_stager_block_at(const weiri_stager_args *a, int peer, int is_out)
 {
     if (a->request.kind == WEIRI_STAGER_EQUAL)
         return a->request.block_bytes * (uint64_t)peer;
+    if (a->request.kind == WEIRI_STAGER_BLOCKWISE)
+        return is_out ? a->request.block_bytes * (a->request.own - 1) : 0;
     if (a->request.kind == WEIRI_STAGER_SPLITS)
         return (is_out ? a->counts.recv_displs : a->counts.send_displs)[peer] * a->element_bytes;
     return 0;
@@ -146,12 +161,15 @@ WEIRI_STAGER_FN void weiri_stager_copy(const weiri_stager_self *s, uint64_t k, i
             weiri_stager_copy_pair(s, (a->rank + i) % a->nranks, k, is_out);
         return;
     }
-    char *staged = weiri_stager_buffer(s->base, a->head_bytes, k, a->lanes, is_out);
-    char *buffer = is_out ? a->out : (char *)(uintptr_t)a->in;
     const weiri_stager_span span = weiri_stager_span_of(r->block_bytes, r->most_bytes, a->lanes, k);
+    const int stays = r->own != WEIRI_STAGER_NOBODY;
+    char *staged = weiri_stager_buffer(s->base, a->head_bytes, k, a->lanes, is_out || stays) +
+                   (stays && !is_out ? (r->own - 1) * span.bytes : 0);
+    char *buffer = is_out ? a->out : (char *)(uintptr_t)a->in;
     for (uint64_t i = 0; i < (is_out ? r->out_blocks : r->in_blocks); i++)
-        weiri_stager_copy_span(s, buffer + i * r->block_bytes, staged + i * span.bytes,
-                               r->block_bytes, k, is_out);
+        if (!is_out || i + 1 != r->own)
+            weiri_stager_copy_span(s, buffer + i * r->block_bytes, staged + i * span.bytes,
+                                   r->block_bytes, k, is_out);
 }
 
 /* This rank's block for itself, copied by all blocks of the launch. */
@@ -161,7 +179,7 @@ WEIRI_STAGER_FN void weiri_stager_copy_own(const weiri_stager_self *s, uint32_t 
     const weiri_stager_args *a = s->args;
     uint64_t bytes = a->request.block_bytes;
     if (a->request.kind == WEIRI_STAGER_SPLITS)
-        bytes = weiri_stager_split_bytes(a, a->rank, 0);
+        bytes = weiri_stager_own_split(a);
     if (a->request.kind == WEIRI_STAGER_SENDRECV)
         bytes = a->request.send_bytes;
     char *to = a->out + weiri_stager_block_at(a, a->rank, 1);

@@ -95,6 +95,10 @@ static weir_status streamed_fill(weiri_coll *coll, const weiri_task *task, weiri
         if (!contract->in_has_blocks && !contract->out_has_blocks)
             r->most_bytes = WEIRI_STAGER_BYTES;
         r->block_bytes = *longest = task->count_bytes;
+        if (call->collective == WEIR_COLL_ALLGATHER)
+            r->own = 1 + (uint64_t)coll->rank;
+        else if (call->collective == WEIR_COLL_BROADCAST && call->root == coll->rank)
+            r->own = 1;
         return WEIR_OK;
     }
     *longest = call->device_splits ? task->size_bytes : streamed_longest(coll, task);
@@ -160,16 +164,17 @@ static weir_status streamed_launch(weiri_coll *coll, const weiri_task *task)
     r->dtype = (uint64_t)call->dtype;
     r->op = (uint64_t)call->op;
     r->root = (uint64_t)call->root;
-    r->algo = (uintptr_t)task->choice->name;
+    r->algo = (uintptr_t)task->choice->algo->info.name; /* of static memory: graphs keep it */
     a.in = call->in;
     a.out = call->out;
-    a.copies_own = weiri_is_pairwise(task) &&
-                   (call->collective != WEIR_COLL_SENDRECV || call->destination == coll->rank);
+    a.copies_own = call->collective == WEIR_COLL_SENDRECV ? call->destination == coll->rank
+                                                          : weiri_is_pairwise(task) || r->own;
     const uint64_t piece = weiri_stager_piece(longest, r->most_bytes, a.lanes);
     const uint64_t pieces = weiri_stager_pieces(longest, r->most_bytes, a.lanes);
     const uint64_t blocks = r->most_bytes == WEIRI_STAGER_BYTES ? 1 : (uint64_t)coll->nranks;
     const int lanes = pieces < 1 ? 1 : pieces < (uint64_t)a.lanes ? (int)pieces : a.lanes;
     r->blocks = longest * blocks <= ONE_BLOCK_BYTES && piece >= longest ? 1 : WEIRI_STAGER_BLOCKS;
+    weiri_stager_expect(coll->stager, comm->gpu->ops->captures(comm->gpu_comm, call->stream));
     return comm->gpu->ops->stager->launch(comm->gpu_comm, call->stream, lanes, &a);
 }
 

@@ -16,6 +16,10 @@ weir_status weiri_stager_open(weiri_coll *coll, weiri_stager **stager);
 const weiri_stager_args *weiri_stager_common(const weiri_stager *stager);
 uint64_t *weiri_stager_counts(const weiri_stager *stager);
 
+/* Tells the lanes that a launch follows, or, if it is captured, that there will be any number of
+ * them. Local. */
+void weiri_stager_expect(weiri_stager *stager, int is_captured);
+
 /* Enqueues a call. The communicator has lanes, and every node one rank. Local. */
 weir_status weiri_streamed_run(weiri_coll *coll, const weiri_task *task);
 

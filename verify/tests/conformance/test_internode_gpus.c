@@ -10,6 +10,8 @@
 
 #include "verify/tests/support/unit_test.h"
 
+#include <sys/resource.h>
+
 enum { N = 300000, DEADLINE_MS = 1500 };
 
 static char capturing; /* its address is the stream that is captured */
@@ -66,6 +68,109 @@ static void check_order(weir_comm *comm, const layout *where, int *failures)
         .size = sizeof call, .collective = WEIR_COLL_ALLREDUCE, .dtype = WEIR_INT32, .count = 1};
     EXPECT(failures, comm->nlanes > 0 && !weiri_coll_waits(comm, &call));
     EXPECT_OK(failures, weir_comm_check(comm));
+}
+
+/* -------------------------------------------------------- blocks that stay on the GPU */
+
+/* Every rank has the blocks of all ranks at the end, of which its own was filled after the call. */
+static void check_allgather(weir_comm *comm, size_t count, int in_place, int *failures)
+{
+    const int n = weir_comm_nranks(comm), rank = weir_comm_rank(comm);
+    size_t wrong = 0;
+    EXPECT(failures, standin_clear());
+    int32_t *out = standin_alloc((size_t)n * count * sizeof *out);
+    int32_t *in = in_place ? out + (size_t)rank * count : standin_alloc(count * sizeof *in);
+    memset(out, 0xff, (size_t)n * count * sizeof *out);
+    EXPECT_OK(failures,
+              weir_allgather(comm, device_of(in), device_of(out), count, WEIR_INT32, NULL));
+    fill(in, count, rank, in_place);
+    standin_sync();
+    for (int peer = 0; peer < n; peer++)
+        for (size_t i = 0; i < count; i++)
+            wrong +=
+                out[(size_t)peer * count + i] != (int32_t)(i % 1000) + peer * 7 + in_place * 100;
+    EXPECT(failures, wrong == 0);
+}
+
+static void check_broadcast(weir_comm *comm, size_t count, int root, int in_place, int *failures)
+{
+    const int is_root = weir_comm_rank(comm) == root;
+    size_t wrong = 0;
+    EXPECT(failures, standin_clear());
+    int32_t *out = standin_alloc(count * sizeof *out);
+    int32_t *in = in_place ? out : is_root ? standin_alloc(count * sizeof *in) : NULL;
+    memset(out, 0xff, count * sizeof *out);
+    EXPECT_OK(failures,
+              weir_broadcast(comm, device_of(in), device_of(out), count, WEIR_INT32, root, NULL));
+    if (is_root)
+        fill(in, count, root, 1);
+    standin_sync();
+    for (size_t i = 0; i < count; i++)
+        wrong += out[i] != (int32_t)(i % 1000) + root * 7 + 100;
+    EXPECT(failures, wrong == 0);
+}
+
+static void check_own_blocks(weir_comm *comm, const layout *where, int *failures)
+{
+    static const size_t counts[] = {1, 1000, N, N + N / 2};
+    standin.is_late = 1;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            check_allgather(comm, counts[i], in_place, failures);
+            for (int root = 0; root < ranks_of(where); root++)
+                check_broadcast(comm, counts[i], root, in_place, failures);
+        }
+    EXPECT_OK(failures, weir_comm_check(comm));
+}
+
+/* ---------------------------------------------------------------------- set-up */
+
+/* limits.md states the memory; threads of lanes that have nothing to do sleep, unless a graph may
+ * be replayed at any time. */
+static void check_idle(weir_comm *comm, const layout *where, int *failures)
+{
+    enum { MIB = 1 << 20, MOST_WAKES = 60, IDLE_US = 600000, SETTLE_US = 100000 };
+    struct rusage before, after;
+    EXPECT(failures, standin_clear());
+    const int32_t *in = standin_alloc(N * sizeof *in), *out = standin_alloc(N * sizeof *in);
+    for (int round = 0; round < 2; round++) {
+        EXPECT_OK(failures, weir_allreduce(comm, device_of(in), device_of(out), N, WEIR_INT32,
+                                           WEIR_SUM, NULL));
+        usleep(SETTLE_US);
+        getrusage(RUSAGE_SELF, &before);
+        usleep(IDLE_US);
+        getrusage(RUSAGE_SELF, &after);
+        EXPECT(failures, after.ru_nvcsw - before.ru_nvcsw < MOST_WAKES);
+    }
+    EXPECT(failures, standin.pinned_bytes > 0 && standin.pinned_bytes < 33 * MIB);
+    (void)where;
+}
+
+/* A graph keeps the algorithm of its capture. */
+static void check_algorithm(weir_comm *comm, const layout *where, int *failures)
+{
+    EXPECT(failures, standin_clear());
+    const int32_t *in = standin_alloc(400), *out = standin_alloc(400);
+    weir_call call = {.size = sizeof call,
+                      .collective = WEIR_COLL_ALLREDUCE,
+                      .dtype = WEIR_INT32,
+                      .destination = -1,
+                      .source = -1,
+                      .in = device_of(in),
+                      .out = device_of(out),
+                      .count = 100,
+                      .algo_name = "rails",
+                      .stream = (weir_stream)&capturing};
+    standin.captured = call.stream;
+    EXPECT_OK(failures, weir_run(comm, &call));
+    call.algo_name = "packet";
+    call.stream = NULL;
+    EXPECT_OK(failures, weir_run(comm, &call));
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm->lanes[0]), "packet") == 0);
+    standin_replay();
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm->lanes[0]), "rails") == 0);
+    standin_drop_graph();
+    (void)where;
 }
 
 /* Where a node has several GPUs, these reduce and gather among themselves, and calls block. */
@@ -313,6 +418,58 @@ static int stall_in_replay(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* ---------------------------------------------------------------- wrong counts */
+
+/* At a replay, the last rank's counts exceed its buffer, or its counts for itself differ. */
+static int replay_wrong_counts(weir_boot *boot, const layout *where, int is_own)
+{
+    enum { ROOM = 100 };
+    const weir_status expected = is_own ? WEIR_ERR_MISMATCH : WEIR_ERR_INVALID;
+    int failures = 0;
+    weir_comm *comm = open_soon(boot, where);
+    if (!comm)
+        return NO_COMM;
+    const int n = ranks_of(where), rank = weir_comm_rank(comm), is_last = rank == n - 1;
+    const size_t bytes = (size_t)n * ROOM * sizeof(int32_t);
+    EXPECT(&failures, standin_clear());
+    const int32_t *in = standin_alloc(bytes), *out = standin_alloc(bytes);
+    const splits s = alloc_splits(n);
+    standin.captured = (weir_stream)&capturing;
+    EXPECT_OK(&failures,
+              weir_alltoallv_device(comm, device_of(in), bytes, device_of(s.send),
+                                    device_of(s.send_at), device_of(out), bytes, device_of(s.recv),
+                                    device_of(s.recv_at), WEIR_INT32, standin.captured));
+    if (is_last && is_own)
+        s.send[rank] = 1;
+    else if (is_last)
+        s.send[0] = (uint64_t)n * ROOM + 1;
+    weir_boot_barrier(boot);
+    const uint64_t start_ns = weir_clock_ns();
+    standin_replay();
+    const weir_status status = await_failure(comm, start_ns, &failures);
+    if (is_last) {
+        char whose[32];
+        snprintf(whose, sizeof whose, "rank %d: ", rank);
+        EXPECT(&failures, status == expected);
+        EXPECT(&failures, strncmp(weir_last_error(), whose, strlen(whose)) == 0);
+    }
+    standin_drop_graph();
+    weir_comm_destroy(comm);
+    weir_boot_barrier(boot);
+    check_next(boot, where, &failures);
+    return failures;
+}
+
+static int counts_beyond(weir_boot *boot, void *argument)
+{
+    return replay_wrong_counts(boot, argument, 0);
+}
+
+static int counts_of_own(weir_boot *boot, void *argument)
+{
+    return replay_wrong_counts(boot, argument, 1);
+}
+
 /* ------------------------------------------------------------- different captures */
 
 /* What the last rank has captured in place of an allreduce of N elements. */
@@ -343,6 +500,7 @@ static int replay_different(weir_boot *boot, const layout *where, other which)
                                 .stream = standin.captured};
         EXPECT_OK(&failures, weir_run(comm, &call));
     }
+    weir_boot_barrier(boot);
     const uint64_t start_ns = weir_clock_ns();
     standin_replay();
     EXPECT(&failures, await_failure(comm, start_ns, &failures) == WEIR_ERR_MISMATCH);
@@ -398,6 +556,16 @@ int main(void)
         LAYOUT_TEST("counts in device memory are read at each replay", check_splits, "abc", 3,
                     "tcp", 1),
         LAYOUT_RANKS_TEST("an abort ends a replay", abort_in_replay, "ab", 2, "tcp", 1),
+        LAYOUT_TEST("a rank's own block stays on its GPU: 2 nodes", check_own_blocks, "ab", 2,
+                    "tcp", 1),
+        LAYOUT_TEST("a rank's own block stays on its GPU: 3 nodes", check_own_blocks, "abc", 3,
+                    NULL, 1),
+        LAYOUT_TEST("memory is bounded, and idle threads sleep", check_idle, "ab", 2, "tcp", 1),
+        LAYOUT_TEST("a graph keeps its algorithm", check_algorithm, "ab", 2, "tcp", 1),
+        LAYOUT_RANKS_TEST("counts beyond the buffer are reported", counts_beyond, "ab", 2, "tcp",
+                          1),
+        LAYOUT_RANKS_TEST("counts of a rank for itself that differ are reported", counts_of_own,
+                          "ab", 2, "tcp", 1),
         AT("a node that is lost ends a replay", test_death, NULL),
         LAYOUT_RANKS_TEST("a network that stalls ends a replay at the deadline", stall_in_replay,
                           "ab", 2, "tcp", 1),

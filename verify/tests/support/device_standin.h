@@ -29,6 +29,7 @@ static struct {
     } begun[STANDIN_COPIES];
     int count, asked;
     int pins;            /* that were not undone */
+    size_t pinned_bytes; /* of the lanes */
     uint64_t late;       /* copies that were begun, ever */
     char *seen, *device; /* the two mappings of its memory */
     size_t used;
@@ -312,7 +313,8 @@ static inline weir_status standin_store(weir_comm *comm, weir_stream stream, uin
 static inline weir_status standin_open(weir_comm *comm, void *memory, size_t bytes, char **there,
                                        weiri_gpu_state **state, uint64_t **words, size_t nwords)
 {
-    (void)comm, (void)bytes;
+    (void)comm;
+    standin.pinned_bytes = bytes;
     *there = memory;
     *state = calloc(1, sizeof **state);
     *words = calloc(nwords, sizeof **words);
