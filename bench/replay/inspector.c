@@ -18,41 +18,6 @@ typedef struct inspected {
     long line;
 } inspected;
 
-#define NUMBER(key, member) REPLAY_JSON_NUMBER(inspected, key, member)
-#define TEXT(key, member) REPLAY_JSON_STRING(inspected, key, member)
-#define MEMBERS(key)                                                                               \
-    {                                                                                              \
-        key, REPLAY_JSON_MEMBERS, 0, 0                                                             \
-    }
-
-static const replay_json_field fields[] = {
-    MEMBERS("header"),
-    MEMBERS("metadata"),
-    MEMBERS("coll_perf"),
-    MEMBERS("p2p_perf"),
-    MEMBERS("*event_trace_ts"),
-    MEMBERS("dump_stats"),
-    TEXT("id", comm),
-    TEXT("inspector_output_format_version", version),
-    TEXT("rec_mechanism", writer),
-    TEXT("hostname", host),
-    TEXT("coll", collective),
-    TEXT("p2p", message),
-    NUMBER("pid", pid),
-    NUMBER("rank", rank),
-    NUMBER("n_ranks", nranks),
-    NUMBER("coll_sn", number),
-    NUMBER("p2p_sn", number),
-    NUMBER("coll_msg_size_bytes", bytes),
-    NUMBER("p2p_msg_size_bytes", bytes),
-    NUMBER("p2p_peer", peer),
-    NUMBER("coll_start_ts", start_us),
-    NUMBER("p2p_start_ts", start_us),
-    {"*_exec_time_us", REPLAY_JSON_REAL, 0, offsetof(inspected, duration_us)},
-    {"*drop", REPLAY_JSON_COUNT, 0, offsetof(inspected, lost)},
-};
-static const replay_json_table table = {fields, sizeof fields / sizeof *fields, NULL};
-
 static int inspector_recognises(const char *head, size_t bytes)
 {
     (void)bytes;
@@ -185,25 +150,44 @@ static void inspector_order(replay_reader *reader, int rank, size_t first)
     replay_join_pairs(reader, rank, first);
 }
 
-static weir_status inspector_objects(replay_json *json, void *context)
+static void inspected_text(const char *object, const char *key, char *to, size_t bytes)
 {
-    replay_reader *reader = context;
-    weir_status status = WEIR_OK;
-    while (status == WEIR_OK && replay_json_next(json) == REPLAY_JSON_OBJECT) {
-        inspected call = {.pid = -1,
-                          .rank = -1,
-                          .nranks = -1,
-                          .number = -1,
-                          .bytes = -1,
-                          .peer = -1,
-                          .start_us = -1,
-                          .duration_us = NAN,
-                          .line = json->line};
-        replay_json_object(json, &table, &call);
-        if (!json->fault)
-            status = inspected_add(reader, &call);
-    }
-    return status;
+    if (!replay_json_text(replay_json_find(object, key), to, bytes))
+        *to = '\0';
+}
+
+/* Whether a counter of lost calls, such as num_dropped_coll, is above 0. */
+static int inspected_lost(const char *object)
+{
+    for (const char *at = object; (at = strstr(at, "drop")) != NULL; at++)
+        if (replay_json_whole(at + strcspn(at, ":") + (strchr(at, ':') != NULL)) > 0)
+            return 1;
+    return 0;
+}
+
+static weir_status inspector_object(void *context, const replay_json_value *value)
+{
+    const char *object = value->text;
+    inspected call = {.line = value->line, .lost = inspected_lost(object)};
+#define TEXT(key, member) inspected_text(object, key, call.member, sizeof call.member)
+#define WHOLE(key) replay_json_whole(replay_json_find(object, key))
+    TEXT("id", comm);
+    TEXT("inspector_output_format_version", version);
+    TEXT("rec_mechanism", writer);
+    TEXT("hostname", host);
+    TEXT("coll", collective);
+    TEXT("p2p", message);
+    const int is_message = *call.message != '\0';
+    call.pid = WHOLE("pid");
+    call.rank = WHOLE("rank");
+    call.nranks = WHOLE("n_ranks");
+    call.number = WHOLE(is_message ? "p2p_sn" : "coll_sn");
+    call.bytes = WHOLE(is_message ? "p2p_msg_size_bytes" : "coll_msg_size_bytes");
+    call.peer = WHOLE("p2p_peer");
+    call.start_us = WHOLE(is_message ? "p2p_start_ts" : "coll_start_ts");
+    call.duration_us = replay_json_real(
+        replay_json_find(object, is_message ? "p2p_exec_time_us" : "coll_exec_time_us"));
+    return inspected_add(context, &call);
 }
 
 static weir_status inspector_read(replay_reader *reader, replay_source *source)
@@ -211,7 +195,7 @@ static weir_status inspector_read(replay_reader *reader, replay_source *source)
     size_t before[REPLAY_RANKS_MAX];
     for (int i = 0; i < REPLAY_RANKS_MAX; i++)
         before[i] = reader->trace->ranks[i].count;
-    weir_status status = replay_json_file(reader, source, inspector_objects, reader);
+    weir_status status = replay_json_read(reader, source, NULL, inspector_object, reader);
     for (int i = 0; status == WEIR_OK && i < REPLAY_RANKS_MAX; i++)
         if (reader->trace->ranks[i].count > before[i])
             inspector_order(reader, i, before[i]);

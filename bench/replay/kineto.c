@@ -10,18 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The parts of one event, and the memory of its texts. */
-typedef struct kineto_event {
-    replay_torch_call call;
-    char name[REPLAY_TORCH_NAME], ranks[1024], in_split[1024], out_split[1024];
-    int64_t duration_ns, group_id, stream;
-} kineto_event;
-
 typedef struct kineto_file {
     replay_reader *reader;
     replay_torch *torch;
     int64_t base_ns, rank;
-    kineto_event event;
 } kineto_file;
 
 static int kineto_recognises(const char *head, size_t bytes)
@@ -37,98 +29,82 @@ static int is_kernel(const char *name)
     return !strncmp(name, "nccl", 4) && strstr(name, "Kernel");
 }
 
-static int is_wanted(const char *name)
+/* Copies a string; "" if it does not fit. */
+static void take_text(const char *event, const char *key, char *to, size_t bytes)
 {
-    return !strcmp(name, "record_param_comms") || is_kernel(name);
+    if (!replay_json_text(replay_json_find(event, key), to, bytes))
+        *to = '\0';
 }
 
-#define NUMBER(key, member) REPLAY_JSON_NUMBER(kineto_event, key, member)
-#define TEXT(key, member) REPLAY_JSON_STRING(kineto_event, key, member)
+#define TEXT(key, to) take_text(event, key, to, sizeof(to))
+#define WHOLE(key) replay_json_whole(replay_json_find(event, key))
 
-static const replay_json_field fields[] = {
-    {"name", REPLAY_JSON_BEGIN, REPLAY_TORCH_NAME, offsetof(kineto_event, name)},
-    {"ts", REPLAY_JSON_NS, 0, offsetof(kineto_event, call.order)},
-    {"dur", REPLAY_JSON_NS, 0, offsetof(kineto_event, duration_ns)},
-    {"args", REPLAY_JSON_MEMBERS, 0, 0},
-    TEXT("Collective name", call.name),
-    TEXT("dtype", call.dtype),
-    TEXT("Process Group Name", call.group),
-    TEXT("Process Group Ranks", ranks),
-    TEXT("In split size", in_split),
-    TEXT("Out split size", out_split),
-    NUMBER("In msg nelems", call.in),
-    NUMBER("Out msg nelems", call.out),
-    NUMBER("Rank", call.rank),
-    NUMBER("Group size", call.size),
-    NUMBER("Process Group ID", group_id), /* of old versions, instead of a name */
-    NUMBER("Global rank start", call.start),
-    NUMBER("Global rank stride", call.stride),
-    NUMBER("External id", call.id),
-    NUMBER("Record function id", call.number),
-    NUMBER("stream", stream), /* of a kernel */
-};
-static const replay_json_table table = {fields, sizeof fields / sizeof *fields, is_wanted};
-
-/* Reads one event; most end here as soon as their name is known. */
-static weir_status kineto_event_read(replay_json *json, void *context)
+static weir_status kineto_call(kineto_file *file, const char *event, long line)
 {
-    kineto_file *file = context;
-    kineto_event *event = &file->event;
-    replay_torch_call *call = &event->call;
-    *call = (replay_torch_call)REPLAY_TORCH_CALL_INIT;
-    call->ranks = event->ranks;
-    call->in_split = event->in_split;
-    call->out_split = event->out_split;
-    call->order = -1;
-    call->line = json->line;
-    *event->name = *event->ranks = *event->in_split = *event->out_split = '\0';
-    event->duration_ns = event->group_id = event->stream = -1;
-    if (!replay_json_object(json, &table, event) || json->fault || !is_wanted(event->name))
-        return json->status;
-    if (is_kernel(event->name))
-        return call->id < 0 || event->duration_ns < 0
-                   ? WEIR_OK
-                   : replay_torch_kernel(file->torch, call->id, (double)event->duration_ns * 1e-9,
-                                         event->stream);
-    if (call->order < 0) {
-        replay_note(file->reader, call->line,
+    replay_torch_call call = REPLAY_TORCH_CALL_INIT;
+    char ranks[1024], in_split[1024], out_split[1024];
+    TEXT("Collective name", call.name);
+    TEXT("dtype", call.dtype);
+    TEXT("Process Group Name", call.group);
+    TEXT("Process Group Ranks", ranks);
+    TEXT("In split size", in_split);
+    TEXT("Out split size", out_split);
+    call.ranks = ranks;
+    call.in_split = in_split;
+    call.out_split = out_split;
+    call.in = WHOLE("In msg nelems");
+    call.out = WHOLE("Out msg nelems");
+    call.rank = WHOLE("Rank");
+    call.size = WHOLE("Group size");
+    call.start = WHOLE("Global rank start");
+    call.stride = WHOLE("Global rank stride");
+    call.id = WHOLE("External id");
+    call.number = WHOLE("Record function id");
+    call.order = replay_json_ns(replay_json_find(event, "ts"));
+    call.line = line;
+    if (call.order < 0) {
+        replay_note(file->reader, line,
                     "a call without a time, so its place among the others is unknown: left out");
         return WEIR_OK;
     }
-    if (!*call->group)
-        snprintf(call->group, sizeof call->group, "%lld", (long long)event->group_id);
-    call->time_ns = file->base_ns + call->order;
-    return replay_torch_add(file->torch, call);
+    if (!*call.group) /* old versions have a number */
+        snprintf(call.group, sizeof call.group, "%lld", (long long)WHOLE("Process Group ID"));
+    call.time_ns = file->base_ns + call.order;
+    return replay_torch_add(file->torch, &call);
 }
 
-static weir_status kineto_top(replay_json *json, void *context)
+/* Most events end here as soon as their name is known. */
+static weir_status kineto_event(kineto_file *file, const replay_json_value *value)
+{
+    const char *event = value->text;
+    char name[REPLAY_TORCH_NAME];
+    replay_json_text(replay_json_find(event, "name"), name, sizeof name);
+    if (!strcmp(name, "record_param_comms"))
+        return kineto_call(file, event, value->line);
+    if (!is_kernel(name))
+        return WEIR_OK;
+    const int64_t id = WHOLE("External id"),
+                  duration_ns = replay_json_ns(replay_json_find(event, "dur"));
+    return id < 0 || duration_ns < 0
+               ? WEIR_OK
+               : replay_torch_kernel(file->torch, id, (double)duration_ns * 1e-9, WHOLE("stream"));
+}
+
+static weir_status kineto_use(void *context, const replay_json_value *value)
 {
     kineto_file *file = context;
-    weir_status status = WEIR_OK;
-    replay_json_next(json);
-    while (status == WEIR_OK && replay_json_key(json)) {
-        if (replay_json_is(json, "schemaVersion")) {
-            const int64_t version = replay_json_whole(json, -1);
-            if (version != 1)
-                status =
-                    replay_fail(file->reader, WEIR_ERR_INVALID, json->line,
-                                "schemaVersion %lld; version 1 can be read", (long long)version);
-        } else if (replay_json_is(json, "baseTimeNanoseconds")) {
-            file->base_ns = replay_json_whole(json, 0);
-        } else if (replay_json_is(json, "distributedInfo")) {
-            replay_json_raw(json);
-            const char *rank = strstr(json->text, "\"rank\"");
-            long long number;
-            if (rank && sscanf(rank + 6, " : %lld", &number) == 1)
-                file->rank = number;
-            status = replay_torch_groups(file->torch, json->text);
-        } else if (replay_json_is(json, "traceEvents")) {
-            status = replay_json_each(json, kineto_event_read, file);
-        } else {
-            replay_json_skip(json);
-        }
-    }
-    return status;
+    if (!value->key)
+        return kineto_event(file, value);
+    const int64_t whole = replay_json_whole(value->text);
+    if (!strcmp(value->key, "baseTimeNanoseconds"))
+        file->base_ns = whole < 0 ? 0 : whole;
+    if (!strcmp(value->key, "schemaVersion") && whole != 1)
+        return replay_fail(file->reader, WEIR_ERR_INVALID, value->line,
+                           "schemaVersion %lld; version 1 can be read", (long long)whole);
+    if (strcmp(value->key, "distributedInfo") != 0)
+        return WEIR_OK;
+    file->rank = replay_json_whole(replay_json_find(value->text, "rank"));
+    return replay_torch_groups(file->torch, value->text);
 }
 
 static weir_status kineto_read(replay_reader *reader, replay_source *source)
@@ -136,7 +112,7 @@ static weir_status kineto_read(replay_reader *reader, replay_source *source)
     kineto_file file = {.reader = reader, .rank = -1};
     weir_status status = replay_torch_begin(reader, &file.torch);
     if (status == WEIR_OK)
-        status = replay_json_file(reader, source, kineto_top, &file);
+        status = replay_json_read(reader, source, "traceEvents", kineto_use, &file);
     return status == WEIR_OK ? replay_torch_end(file.torch, file.rank) : status;
 }
 
