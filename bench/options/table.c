@@ -49,11 +49,12 @@ static const weiri_option rows[] = {
     {0, "until", "PERCENT", &weiri_option_percent, AT(until), .high = 100, .flags = SAME,
      .manifest = "until",
      .help = "add iterations until the 95% interval of every candidate's median is within "
-             "PERCENT of the median (such as 2%), for at most -T seconds, else 10, per size"},
+             "PERCENT of the median (such as 2%), for at most -T seconds per size, or 10 "
+             "without -T"},
     {0, "for", "TIME", &bench_option_duration, AT(for_s), .flags = SAME, .manifest = "for",
-     .help = "measure one size: after its rounds, repeat it out of place for TIME (90s, 10m, 8h), "
-             "and print a line for each window: times, outliers, and what explains outliers; "
-             "SIGTERM ends it early"},
+     .help = "measure one size: after its rounds, repeat it out of place for TIME (90s, "
+             "10m, 8h), and print a line for each window: times, outliers, and the causes "
+             "of outliers; SIGTERM ends the run early"},
     {0, "window", "TIME", &bench_option_duration, AT(window_s), .initial = "60s",
      .given = AT(window_given), .flags = SAME | EXPLAINED, .manifest = "window",
      .help = "length of the windows of --for (default: 60s)"},
@@ -90,7 +91,7 @@ static const weiri_option rows[] = {
     {'G', "cudagraph", "N", &weiri_option_int, AT(graph), .high = INT_MAX, .initial = "0",
      .flags = SAME, .help = "number of graph launches; on the host N times as many iterations"},
     {'C', "report_cputime", "0|1", &weiri_option_int, AT(cpu_time), .high = 1,
-     .help = "1: the time column is processor time of the calling thread"},
+     .help = "1: the time column shows the processor time of the calling thread"},
     {'a', "average", "0-3", &weiri_option_int, AT(rank_time), .high = 3, .initial = "3",
      .flags = EXPLAINED, .manifest = "rank_time",
      .help = "the table's time of one iteration: 0: rank 0's time; 1, 2, 3: mean, minimum, maximum "
@@ -153,37 +154,36 @@ static const weiri_option rows[] = {
      .help = "with --peer nccl: measure NCCL with and without a table of --tune-nccl, and print "
              "where the table helps or hurts"},
     {0, "peer", BENCH_PEERS_ARGUMENT, &bench_option_peer, 0, .flags = SAME, .manifest = "peers",
-     .help =
-         "also measure this peer in the same run; repeatable. nccl, or a library by its "
-         "path, in every mode that it has; nccl:default, nccl:symmetric or nccl:zero-cta in "
-         "one mode; copies: of bench_sendrecv and bench_p2p, one copy per message, on GPUs by copy "
-         "engines; PATH.so may also be a peer that implements weir/peer.h, and py:PATH is one "
-         "in Python"},
+     .help = "also measure this peer in the same run; repeatable. nccl, or the path of a "
+             "library like NCCL: in every mode that it has; nccl:default, nccl:symmetric, "
+             "nccl:zero-cta: in one mode; copies: in bench_sendrecv and bench_p2p, one copy "
+             "per message, on GPUs by copy engines; PATH.so may also be a peer that "
+             "implements weir/peer.h, and py:PATH is one in Python"},
     {0, "with", "CALL", &bench_option_with, 0, .flags = SAME, .manifest = "with",
      .help = "also measure weir while CALL runs, and how much longer both calls "
              "take. CALL is a collective, a size, and optionally group=RULE (as for --split), such "
              "as \"alltoall 16M group=mod:2\"; repeatable"},
     {0, "beside", "COMPUTATION", &bench_option_beside, 0, .flags = SAME, .manifest = "beside",
-     .help =
-         "also measure weir and NCCL while a computation runs on another stream, or on the host "
-         "in a thread: gemm:MxNxK[:TYPE] (on GPUs by cuBLAS), stream:GB (memory) or flops "
-         "(arithmetic); prints what both cost each other, and the exposed communication"},
+     .help = "also measure weir and NCCL while a computation runs on another stream, or on "
+             "the host in a thread: gemm:MxNxK[:TYPE] (on GPUs by cuBLAS), stream:GB "
+             "(memory) or flops (arithmetic); prints by how much each slows the other, and "
+             "the exposed communication"},
     {0, "mode", "throughput|latency", &weiri_option_words, AT(mode), .initial = "throughput",
      .flags = SAME, .manifest = "mode",
-     .help = "throughput: operations back to back; latency: ranks start each operation together, "
-             "and the start skew is reported"},
+     .help = "throughput: operations follow each other directly; latency: all ranks start "
+             "each operation together, and the output shows by how much the starts differ"},
     {0, "cold", NULL, &weiri_option_flags, AT(cold), .flags = SAME, .manifest = "cold",
-     .help = "operations cycle through copies of their buffers, together twice as large as the "
-             "last-level cache; timed iterations are then not checked (default: the same buffers, "
-             "warm)"},
+     .help = "each operation uses the next of several copies of its buffers, which together "
+             "are twice as large as the last-level cache; timed iterations are then not "
+             "checked (default: the same buffers, warm)"},
     {0, "asleep", NULL, &weiri_option_flags, AT(asleep), .flags = SAME, .manifest = "asleep",
-     .help = "measure the first operation after a pause of 100 ms, in which NVLink's links fall "
-             "asleep, for weir and peers (with --mode latency, and by default -n 20)"},
+     .help = "measure the first operation after a pause of 100 ms, in which NVLink's links "
+             "go to sleep, for weir and peers (with --mode latency, and by default -n 20)"},
     {0, "verify", "mpi|exact|both|off", &weiri_option_words, AT(verify), .initial = "both",
      .flags = SAME | EXPLAINED, .manifest = "verify",
-     .help = "the reference: mpi repeats the call with MPI; exact uses data whose result is "
-             "known bit for bit (default: both, exact if MPI did not start the ranks; above 4 "
-             "MiB mpi compares windows)"},
+     .help = "what results are compared with: mpi: the same call of MPI; exact: a result "
+             "that is known bit for bit (default: both, or exact if MPI did not start the "
+             "ranks; above 4 MiB, mpi compares only some blocks)"},
     {0, "determinism", NULL, &weiri_option_flags, AT(determinism), .flags = SAME,
      .manifest = "determinism",
      .help = "repeat each call 10 times on the same data, and report whether the bits are equal in "
@@ -195,7 +195,7 @@ static const weiri_option rows[] = {
              "multiprocessors (default: 0, as many as each chooses)"},
     {0, "invariant", NULL, &weiri_option_flags, AT(invariant), .flags = SAME,
      .manifest = "invariant",
-     .help = "reductions of weir have the same bits at every size, by every algorithm and in all "
+     .help = "the bits of weir's reductions do not depend on the size, the algorithm or the "
              "memory, as with WEIR_INVARIANT=1"},
     {0, "fuse", "off|norm|norm:fp8", &weiri_option_words, AT(fuse), .initial = "off", .flags = SAME,
      .manifest = "fuse",
@@ -207,15 +207,15 @@ static const weiri_option rows[] = {
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .manifest = "buffers",
-     .help = "registered: memory of the library, which peers map; unregistered: malloc'd or "
-             "cudaMalloc'd memory, which peers cannot map (default: registered; aliases: weir, "
-             "plain)"},
+     .help = "registered: memory of the library, which other ranks map; unregistered: "
+             "malloc'd or cudaMalloc'd memory, which other ranks cannot map (default: "
+             "registered; aliases: weir, plain)"},
     {0, "pattern", "KIND,...", &weiri_option_text, AT(pattern), .flags = SAME,
      .manifest = "pattern",
-     .help =
-         "bench_sendrecv and bench_p2p: who sends to whom: ring (rank r to r + 1); each pair "
-         "alone: pingpong, oneway or bothways; all ranks at once: shift (r to r + K, for each K) "
-         "or bisection (default: ring; bench_p2p: pingpong,oneway,bothways,shift,bisection)"},
+     .help = "who sends to whom in bench_sendrecv and bench_p2p. ring: rank r to r + 1; one "
+             "pair at a time: pingpong, oneway, bothways; all ranks at once: shift (r to r "
+             "+ K, for each K), bisection (default: ring; bench_p2p: "
+             "pingpong,oneway,bothways,shift,bisection)"},
     BENCH_ROW_SPLIT(AT),
     {0, "dist", "WORD[:VALUE]", &weiri_option_text, AT(dist), .initial = "spread:1", .flags = SAME,
      .manifest = "dist",
@@ -224,14 +224,14 @@ static const weiri_option rows[] = {
              "get 90%; matrix:FILE, a row of weights per rank; trace:FILE, several matrices"},
     {0, "counts", "host|device", &weiri_option_words, AT(counts), .initial = "host", .flags = SAME,
      .manifest = "counts",
-     .help = "weir's alltoallv gets its counts as arguments (host), or from device memory when the "
-             "call runs (device)"},
+     .help = "where weir's alltoallv finds its counts: in its arguments (host), or in "
+             "device memory when the call runs (device)"},
     {0, "plan", "FILE", &weiri_option_text, AT(plan), .flags = SAME_USE,
      .help = "measure a plan, in the JSON of MSCCL++'s DSL (docs/user/plans.md), instead of weir's "
              "selection; --algo auto,... adds algorithms"},
     {0, "unproved", NULL, &weiri_option_flags, AT(unproved), .flags = SAME, .manifest = "unproved",
-     .help = "also measure the plan of --plan if weir-plan check rejects it; a race may show in "
-             "some runs only"},
+     .help = "measure the plan of --plan even if weir-plan check rejects it; a race may "
+             "show in some runs only"},
     {0, "plan-dir", "DIR", &weiri_option_text, AT(plan_dir), .flags = SAME_USE,
      .help = "with --tune: also measure the plans in this folder (*.json) that are for this "
              "collective and number of ranks"},
@@ -243,7 +243,7 @@ static const weiri_option rows[] = {
              "iteration, to show that it is found; list: print the faults; slow: timed operations "
              "of weir take PERCENT longer, on all ranks or on one"},
     {0, "quiet", NULL, &weiri_option_flags, AT(quiet),
-     .help = "no progress on standard error, which else appears after 3 s"},
+     .help = "no progress on standard error (without this option, it appears after 3 s)"},
     {0, "list-algos", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_LIST_ALGOS,
      .help = "list the algorithms and exit"},
     {0, "help-env", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_HELP_ENV,

@@ -28,8 +28,8 @@ static const weiri_option rows[] = {
              "allreduce, broadcast and reduce keep their size; in other calls the larger buffer "
              "keeps its size"},
     {0, "gaps", NULL, &weiri_option_flags, AT(gaps), .flags = SAME, .manifest = "gaps",
-     .help = "compute between calls for as long as the recorded rank did, by a loop on the host or "
-             "a kernel on the GPU; else calls follow each other at once"},
+     .help = "between calls, compute for as long as the recorded rank did, by a loop on the "
+             "host or a kernel on the GPU; without it, calls follow each other directly"},
     {0, "sms", "PERCENT", &weiri_option_int, AT(sms), 1, 100, "100", .flags = SAME,
      .manifest = "sms_percent",
      .help = "the share of a GPU's multiprocessors that computation of --gaps keeps busy"},
