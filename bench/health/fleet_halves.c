@@ -3,6 +3,8 @@
 #include "bench/health/fleet.h"
 #include "bench/health/search.h"
 
+#include "base/words.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,21 +89,22 @@ static double halves_search(health_report *report, fleet_nodes *fleet, fleet_sea
 static void halves_report(health_report *report, const fleet_nodes *fleet,
                           const fleet_search *search, double worst)
 {
+    const unsigned rounds = (unsigned)search->rounds;
     health_check *check = health_add(report, "fleet.search", "a slow node or link, by halves");
     health_look(check, "link rates, cables, switch ports, other jobs; weir-check --fleet without "
                        "--bisect measures every pair");
     if (search->nodes[0] < 0 && search->state == SEARCH_DONE)
-        health_set(check, HEALTH_PASS, "none in %d rounds", search->rounds);
+        health_set(check, HEALTH_PASS, "none in %u round%s", rounds, weiri_s(rounds));
     else if (search->nodes[0] < 0)
-        health_set(check, HEALTH_SKIPPED, "ended by another failure after %d rounds",
-                   search->rounds);
+        health_set(check, HEALTH_SKIPPED, "ended by another failure after %u round%s", rounds,
+                   weiri_s(rounds));
     else if (search->nodes[1] < 0)
-        health_set(check, HEALTH_SLOW, "node %s, %.1f deviations, found in %d rounds",
-                   fleet_node(fleet, search->nodes[0])->host, worst, search->rounds);
+        health_set(check, HEALTH_SLOW, "node %s, %.1f deviations, found in %u round%s",
+                   fleet_node(fleet, search->nodes[0])->host, worst, rounds, weiri_s(rounds));
     else
-        health_set(check, HEALTH_SLOW, "the link %s - %s, %.1f deviations, found in %d rounds",
+        health_set(check, HEALTH_SLOW, "the link %s - %s, %.1f deviations, found in %u round%s",
                    fleet_node(fleet, search->nodes[0])->host,
-                   fleet_node(fleet, search->nodes[1])->host, worst, search->rounds);
+                   fleet_node(fleet, search->nodes[1])->host, worst, rounds, weiri_s(rounds));
 }
 
 void fleet_check_by_halves(health_report *report, fleet_nodes *fleet)

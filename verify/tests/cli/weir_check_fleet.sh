@@ -50,6 +50,9 @@ check "a delayed link is found by all pairs" \
 check "a slow host is found by halves" found_idle 5 "node chaos-2," 4 delay:2:0.005 --bisect --timeout 20
 check "a host that flips bits ends with 1 and is named" \
     found 1 "^fleet.node2.data: WRONG: data from node chaos-2; [0-9]+ wrong bytes" 3 none --inject flip:2 --timeout 20
+check "it ends the search by halves, and is named once" eval \
+    'found 1 "^fleet.search .*skipped .*ended by another failure after [12] rounds?$" 3 none --inject flip:2 --bisect --timeout 20 &&
+    [ "$(grep -cE "^fleet.node2.data: WRONG" "$out")" -eq 1 ]'
 check "a host that stops ends with 4 and is named" \
     found 4 "^fleet.node1.answer: HUNG: node chaos-1" 3 stop:1 --timeout 3
 check "the others are still measured" says "^fleet.bandwidth +[0-9.]+ GB/s"
