@@ -126,6 +126,20 @@ if command -v mpirun >/dev/null && ci/mpirun -np 1 ./bench_replay --version >"$o
         grep -q "does not work with several threads" "$err"'
 fi
 
+classes() { # COUNT: a recording of so many calls, each of a type, operation, place and size of its own
+    echo "comm w 0"
+    for size in 1 2 4 8 16 32 64 128 256 512 1024 2048 4096; do
+        for type in f16 bf16 f32 f64 i8 u8 i32 u32 i64 u64; do
+            for op in sum prod max min; do
+                printf '%s\n' "- r0 w allreduce $type $op $size" "- r0 w allreduce $type $op $size inplace"
+            done
+        done
+    done | head -n "$1"
+}
+classes 1024 >"$scratch/most.txt" && classes 1025 >"$scratch/more.txt"
+check "1024 kinds of calls have rows" eval 'ends_with 0 ./bench_replay "$scratch/most.txt" -n 1 -c 0 && [ "$(grep -c " allreduce " "$out")" -ge 1024 ]'
+check "more are refused" eval 'ends_with 2 ./bench_replay "$scratch/more.txt" -n 1 && grep -q "more than 1024 different sizes and types of calls" "$err"'
+
 standin=${O:-build}/tests/bench_replay_standin
 if [ -x "$standin" ]; then
     check "a simulated GPU gives right results" eval 'WEIR_BACKEND=host ends_with 0 "$standin" "$job" -n 2 && has_rows 3 allreduce'

@@ -4,6 +4,7 @@
  * writer.
  */
 
+#include "bench/blocks/blocks_options.h"
 #include "bench/check/checks.h"
 #include "bench/trial/data.h"
 #include "bench/job/cache.h"
@@ -18,6 +19,8 @@
 #include "bench/options/peers.h"
 #include "bench/options/options.h"
 #include "bench/statistics/result.h"
+#include "bench/moe/moe_options.h"
+#include "bench/replay/replay_options.h"
 #include "bench/sizes/shape.h"
 #include "bench/statistics/stats.h"
 #include "bench/output/floor.h"
@@ -960,6 +963,28 @@ TEST(headers_of_many_ranks_fold_hosts_and_nodes)
     int code = 1;
     assert_int_equal(weir_boot_fork_run(1, write_headers, NULL, 60000, &code), WEIR_OK);
     assert_int_equal(code, 0);
+}
+
+/* Ranks with other values of an option would wait for each other in different operations: all
+ * options must agree but those that only rank 0 reads, or each rank for itself. */
+TEST(options_agree_between_ranks_unless_one_rank_reads_them)
+{
+    static const char local[] =
+        " min-bw report_cputime average per_iter_timing per_iter_skip timeout output_file "
+        "report_timestamps memory nthreads ngpus parallel_init stream_null csv ceiling transport "
+        "quiet list-algos help-env version help convert model ";
+    const weiri_options *const tables[] = {&bench_options_table, &replay_options_table,
+                                           &blocks_options_table, &bench_moe_options_table};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (int row = 0; row < tables[i]->count; row++) {
+            const weiri_option *option = &tables[i]->rows[row];
+            const int agrees = option->flags & (WEIRI_OPTION_SAME | WEIRI_OPTION_SAME_USE);
+            char word[48];
+            snprintf(word, sizeof word, " %s ", option->name);
+            if (!agrees != !!strstr(local, word) && !strstr(option->help, "refused: "))
+                fail_msg("table %zu: --%s %s", i, option->name,
+                         agrees ? "agrees, but is in the list" : "may differ between ranks");
+        }
 }
 
 int main(void)
