@@ -103,7 +103,8 @@ static void peer_write(const weiri_option *option, const void *settings, FILE *t
 static int inject_read(const weiri_option *option, const char *text, void *settings, char *expected)
 {
     blocks_options *o = settings;
-    (void)option;
+    if (!strncmp(text, "slow", 4))
+        return bench_option_inject.read(option, text, settings, expected);
     if (!strcmp(text, "list"))
         o->common.action = BENCH_ACTION_LIST_FAULTS;
     for (int i = 1; i < BLOCKS_FAULTS; i++)
@@ -111,14 +112,16 @@ static int inject_read(const weiri_option *option, const char *text, void *setti
             o->fault = i;
     if (o->common.action == BENCH_ACTION_LIST_FAULTS || o->fault)
         return 0;
-    return weiri_expect(expected, "list, or a fault of --inject list");
+    return weiri_expect(expected, "list, a fault of --inject list, slow:PERCENT or "
+                                  "slow-rank:RANK:PERCENT");
 }
 
 static void inject_write(const weiri_option *option, const void *settings, FILE *to)
 {
     const blocks_options *o = settings;
-    (void)option;
-    fputs(o->fault ? blocks_fault_name(o->fault) : "", to);
+    bench_option_inject.write(option, settings, to);
+    if (o->fault)
+        fprintf(to, "%s%s", o->common.inject_slow ? " --inject " : "", blocks_fault_name(o->fault));
 }
 
 static const weiri_option_type type_pages = {pages_read, pages_write, NULL},
@@ -170,10 +173,11 @@ static const weiri_option rows[] = {
     BENCH_ROW_SPLIT(COMMON),
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
      .help = "seed of random pages"},
-    {0, "inject", "list|FAULT", &type_inject, 0, .flags = SAME,
+    {0, "inject", "list|FAULT|slow:PERCENT|slow-rank:RANK:PERCENT", &type_inject, 0, .flags = SAME,
      .help =
-         "inject a fault into weir's second timed iteration, to show that it is found; exit code 2 "
-         "if the fault changed nothing; early-tag affects only put; list: print the faults"},
+         "inject a fault into weir's second timed iteration; exit code 2 if it changed nothing; "
+         "early-tag affects only put; list: print the faults; slow: make weir slower, on all ranks "
+         "or on one"},
     BENCH_ROW_VERSION(COMMON),
     BENCH_ROW_HELP(COMMON),
 };

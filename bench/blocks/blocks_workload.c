@@ -9,6 +9,9 @@
 #include "base/words.h"
 #include "bench/job/exchange.h"
 #include "bench/measure/parts.h"
+#include "bench/measure/point.h"
+#include "bench/measure/timed.h"
+#include "bench/output/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +23,11 @@ static const double budget_s = 1;
 /* One candidate's times and errors. */
 typedef struct blocks_result {
     blocks_kind kind;
-    double *us; /* this rank's; the slowest rank's on rank 0, once collected */
+    double *us;      /* this rank's; the slowest rank's on rank 0, once collected */
+    double *ends_us; /* when this rank saw each iteration end; owned */
+    bench_lateness late;
+    bench_slowness slowness;
+    uint64_t runs;
     uint64_t wrong;
     char message[BLOCKS_MESSAGE_BYTES + 32]; /* of the first error on this rank */
     bench_stats stats;                       /* on rank 0 */
@@ -67,6 +74,10 @@ static void run_check(bench_run *run, char *problem)
                  "--prefill %d: of %d rank%s%s none is left for decode; start more",
                  options.prefill, least, weiri_s(least),
                  run->job->ngroups > 1 ? " in a group" : "");
+    else if (options.common.inject_slow_rank > run->job->nranks)
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--inject slow-rank:%d: there are %d ranks; give a rank from 0 to %d",
+                 options.common.inject_slow_rank - 1, run->job->nranks, run->job->nranks - 1);
 }
 
 static weir_status run_open(bench_run *run, bench_report *report, void **state)
@@ -86,6 +97,8 @@ static weir_status run_open(bench_run *run, bench_report *report, void **state)
     }
     b->job = run->job;
     b->report = report;
+    if (options.common.inject_slow)
+        bench_warning_add(run->job, "inject", "--inject slow: operations of weir were made slower");
     *state = b;
     return WEIR_OK;
 }
@@ -108,10 +121,16 @@ static weir_status run_iteration(blocks_run *b, blocks_result *r, int iteration)
     char message[BLOCKS_MESSAGE_BYTES];
     blocks_trial_clear(t);
     bench_job_barrier_closely(b->job);
-    const double start = weiri_clock_s();
+    const double start_us = weiri_clock_us();
     weir_status status = blocks_transfer(t, r->kind, injects);
-    if (iteration >= 0 && status == WEIR_OK)
-        r->us[iteration] = (weiri_clock_s() - start) * 1e6;
+    r->runs++;
+    if (status == WEIR_OK && r->kind <= BLOCKS_GET &&
+        bench_slowness_applies(&options.common, b->job->rank))
+        bench_slow_down(&r->slowness, &options.common, r->runs, start_us);
+    if (iteration >= 0 && status == WEIR_OK) {
+        r->ends_us[iteration] = weiri_clock_us();
+        r->us[iteration] = r->ends_us[iteration] - start_us;
+    }
     if (status == WEIR_OK && r->kind != BLOCKS_SOCKET)
         keep_error(r, blocks_trial_check(t, r->kind == BLOCKS_MEMCPY, message), message);
     return bench_job_agree(b->job, status, blocks_kind_name(r->kind));
@@ -141,7 +160,8 @@ static weir_status choose_iterations(blocks_run *b, double iteration_s)
     b->iterations = options.common.iterations ? options.common.iterations : b->iterations;
     for (int i = 0; i < b->count; i++) {
         b->results[i].us = calloc((size_t)b->iterations, sizeof(double));
-        if (!b->results[i].us)
+        b->results[i].ends_us = calloc((size_t)b->iterations, sizeof(double));
+        if (!b->results[i].us || !b->results[i].ends_us)
             status = bench_job_note(b->job, WEIR_ERR_NO_MEMORY, "no memory for times");
     }
     return bench_job_agree(b->job, status, "times");
@@ -171,6 +191,7 @@ static void clear_point(blocks_run *b)
 {
     for (int i = 0; i < b->count; i++) {
         free(b->results[i].us);
+        free(b->results[i].ends_us);
         free(b->results[i].parts);
     }
     b->count = 0;
@@ -179,8 +200,9 @@ static void clear_point(blocks_run *b)
     b->part_bytes = b->scratch = NULL;
 }
 
-/* Makes a candidate's results global; the lowest rank that has an error prints it. Collective. */
-static void collect(blocks_run *b, blocks_result *r)
+/* Makes a candidate's results global; the lowest rank that has an error prints it. Collective;
+ * agreed. */
+static weir_status collect(blocks_run *b, blocks_result *r)
 {
     const int mine = *r->message ? b->job->rank : b->job->nranks;
     if ((int)bench_exchange_fold(b->job, BENCH_FOLD_MIN, mine) == b->job->rank)
@@ -194,6 +216,10 @@ static void collect(blocks_run *b, blocks_result *r)
     bench_exchange_reduce(b->job, BENCH_FOLD_MAX, r->us, b->iterations, r->us);
     if (b->job->rank == 0)
         r->stats = bench_stats_make(r->us, (size_t)b->iterations);
+    return bench_job_has_common_clock(b->job)
+               ? bench_collect_lateness(b->job, r->ends_us, b->iterations, r->stats.median,
+                                        &r->late)
+               : WEIR_OK;
 }
 
 static weir_status run_point(void *measured)
@@ -212,7 +238,7 @@ static weir_status run_point(void *measured)
     if (status == WEIR_OK)
         status = alloc_parts(b);
     for (int i = 0; i < b->count && status == WEIR_OK; i++)
-        collect(b, &b->results[i]);
+        status = collect(b, &b->results[i]);
     const double received = (double)b->trial.received_bytes;
     b->bytes = bench_exchange_fold(b->job, BENCH_FOLD_MAX, received);
     if (status == WEIR_OK && b->part_bytes)
@@ -298,7 +324,8 @@ static void csv_row(const blocks_run *b, const blocks_result *r, int group)
     PRINT(f, TOKENS, "%d", t->pages * e->page_tokens);
     bench_record_leave(f, BENCH_COLUMN_HIDDEN, BENCH_COLUMN_TOPK);
     PUT(f, LAYOUT, e->name);
-    bench_record_leave(f, BENCH_COLUMN_DISPATCH_DTYPE, BENCH_COLUMN_SKEW_US);
+    bench_record_leave(f, BENCH_COLUMN_DISPATCH_DTYPE, BENCH_COLUMN_EXPERT_BYTES);
+    bench_record_put_lateness(f, is_part ? NULL : &r->late);
     bench_record_put_conditions(f, b->report->run, "barrier-operation",
                                 r->kind <= BLOCKS_GET ? NULL : "", 0, 0);
     bench_record_end(f);
@@ -374,6 +401,12 @@ static void run_row(void *state)
         b->report->failed += (long)b->results[i].wrong;
         b->report->table.failed += (long)b->results[i].wrong;
     }
+    for (int i = 0; i < b->count && b->job->rank == 0; i++)
+        if (b->results[i].late.stands_out && !b->results[i].wrong) {
+            printf("#   %d page%s, %s: ", b->trial.pages, weiri_s(b->trial.pages),
+                   blocks_kind_name(b->results[i].kind));
+            bench_remarks_last_rank(stdout, b->report->run, b->report->infos, &b->results[i].late);
+        }
     for (int i = 0; i < b->count && b->job->rank == 0; i++)
         if (b->results[i].parts)
             write_groups(b, &b->results[i]);

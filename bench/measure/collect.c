@@ -81,29 +81,26 @@ static void collect_skew(const bench_job *job, bench_series *series, int index,
         result->skew = bench_stats_make(starts_us, (size_t)series->count);
 }
 
-/* On rank 0: which rank ends last. A rank sees the end of its GPU's work by a call to CUDA, late by
- * up to CUDA_US, which differs between ranks. Collective; agreed. */
-static weir_status collect_lateness(bench_job *job, const bench_series *series, int index,
-                                    bench_result *result)
+weir_status bench_collect_lateness(bench_job *job, const double *mine_us, int count,
+                                   double median_us, bench_lateness *late)
 {
     enum { CUDA_US = 5 };
-    const size_t n = (size_t)series->count, ranks = (size_t)job->nranks;
+    const size_t n = (size_t)count, ranks = (size_t)job->nranks;
     double *ends_us = NULL, *scratch = NULL;
     weir_status status = WEIR_OK;
     if (job->rank == 0) {
         ends_us = malloc(n * ranks * sizeof *ends_us);
         scratch = malloc((n + ranks) * sizeof *scratch);
         if (!ends_us || !scratch)
-            status = bench_series_no_memory(job, series->count);
+            status = bench_series_no_memory(job, count);
     }
     status = bench_job_agree(job, status, "times");
     if (status == WEIR_OK)
-        bench_exchange_gather(job, series->ends_us[index], n * sizeof *ends_us, ends_us);
+        bench_exchange_gather(job, mine_us, n * sizeof *ends_us, ends_us);
     if (status == WEIR_OK && job->rank == 0)
-        result->late =
-            bench_lateness_make(ends_us, job->nranks, series->count, result->stats.median, scratch);
-    if (job->gpu && result->late.lag_us < CUDA_US)
-        result->late.stands_out = 0;
+        *late = bench_lateness_make(ends_us, job->nranks, count, median_us, scratch);
+    if (job->gpu && late->lag_us < CUDA_US)
+        late->stands_out = 0;
     free(ends_us);
     free(scratch);
     return status;
@@ -175,7 +172,9 @@ static weir_status collect_member(bench_trial *trial, bench_series *series, int 
         summarise(trial, result, series->times_us[index]);
     if (series->wants_starts)
         collect_skew(job, series, index, result);
-    return series->wants_ends ? collect_lateness(job, series, index, result) : WEIR_OK;
+    return series->wants_ends ? bench_collect_lateness(job, series->ends_us[index], series->count,
+                                                       result->stats.median, &result->late)
+                              : WEIR_OK;
 }
 
 /* On rank 0: the errors of each group. Collective. */

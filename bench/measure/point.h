@@ -18,6 +18,11 @@ weir_status bench_point_round(void *trial);
  * results of the row; statistics are on rank 0 only. The series' times are overwritten. Collective;
  * agreed. */
 weir_status bench_collect(bench_trial *trial);
+/* On rank 0: which rank ends last. mine_us: when this rank saw each iteration end, by a clock that
+ * the ranks share; median_us: as for bench_lateness_make. A rank sees the end of its GPU's work by
+ * a call to CUDA, a few microseconds late, which differ between ranks. Collective; agreed. */
+weir_status bench_collect_lateness(bench_job *job, const double *mine_us, int count,
+                                   double median_us, bench_lateness *late);
 /* On rank 0: the errors of each of several groups, of results that failed. Collective. */
 void bench_collect_wrong(bench_trial *trial);
 

@@ -130,11 +130,11 @@ static weir_status start_together(const moe_calls *calls)
     return status;
 }
 
-static weir_status begin_time(const moe_calls *calls, double *start_s)
+static weir_status begin_time(const moe_calls *calls, double *start_us)
 {
     bench_job *job = calls->candidate->trial->job;
     bench_job_barrier_closely(job);
-    *start_s = weiri_clock_s();
+    *start_us = weiri_clock_us();
     if (!is_timed_on_gpu(job))
         return WEIR_OK;
     weir_status status = bench_gpu_hold(job->gpu);
@@ -143,12 +143,14 @@ static weir_status begin_time(const moe_calls *calls, double *start_s)
     return status == WEIR_OK ? bench_gpu_mark_start(job->gpu) : status;
 }
 
-static weir_status end_time(const moe_calls *calls, double start_s, weir_status status, double *us)
+static weir_status end_time(const moe_calls *calls, double start_us, weir_status status,
+                            moe_time *time)
 {
     bench_job *job = calls->candidate->trial->job;
     bench_gpu *gpu = job->gpu;
     if (!is_timed_on_gpu(job)) {
-        *us = (weiri_clock_s() - start_s) * 1e6;
+        time->end_us = weiri_clock_us();
+        time->us = time->end_us - start_us;
         bench_job_barrier(job);
         return status;
     }
@@ -157,24 +159,37 @@ static weir_status end_time(const moe_calls *calls, double start_s, weir_status 
     bench_gpu_let_go(gpu);
     if (status == WEIR_OK)
         status = bench_gpu_sync(gpu);
-    return status == WEIR_OK ? bench_gpu_marked_us(gpu, us) : status;
+    time->end_us = weiri_clock_us();
+    return status == WEIR_OK ? bench_gpu_marked_us(gpu, &time->us) : status;
+}
+
+/* Makes a call of weir as slow as --inject says, on the host. */
+static void slow_down(moe_calls *calls, moe_phase phase, double start_us)
+{
+    const moe_candidate *c = calls->candidate;
+    const bench_options *options = &c->trial->options->common;
+    calls->runs[phase]++;
+    if (c->ops == &bench_moe_weir && bench_slowness_applies(options, c->trial->job->rank))
+        bench_slow_down(&calls->slowness[phase], options, calls->runs[phase], start_us);
 }
 
 /* Without a graph slots and versions are the same. */
-weir_status bench_moe_calls_run(moe_calls *calls, moe_phase phase, int version, double *us)
+weir_status bench_moe_calls_run(moe_calls *calls, moe_phase phase, int version, moe_time *time)
 {
     moe_call *call = &calls->phases[phase];
-    double start_s;
+    double start_us;
     weir_status status = WEIR_OK;
     if (call->graph)
         status = place_inputs(call, version);
     else
         call->slot = version;
     if (status == WEIR_OK)
-        status = begin_time(calls, &start_s);
+        status = begin_time(calls, &start_us);
     if (status != WEIR_OK)
         return status;
     status = call->graph ? bench_gpu_replay(calls->candidate->trial->job->gpu, call->graph)
                          : enqueue_call(call);
-    return end_time(calls, start_s, status, us);
+    if (status == WEIR_OK)
+        slow_down(calls, phase, start_us);
+    return end_time(calls, start_us, status, time);
 }

@@ -7,6 +7,7 @@
 #include "bench/moe/moe_measure.h"
 
 #include "bench/job/exchange.h"
+#include "bench/measure/point.h"
 #include "bench/moe/moe_call.h"
 
 #include <stdio.h>
@@ -24,7 +25,7 @@ static const double budget_s = 0.6;
 typedef struct moe_subject {
     moe_candidate candidate;
     moe_calls calls;
-    double *us[MOE_PHASES]; /* this rank's */
+    double *us[MOE_PHASES], *ends_us[MOE_PHASES]; /* this rank's */
     uint64_t wrong[MOE_PHASES];
     char message[WEIRV_MOE_MESSAGE + 16]; /* of the first error on this rank */
 } moe_subject;
@@ -117,14 +118,14 @@ static weir_status inject_received(moe_measurement *m, moe_candidate *c, int ver
     return status == WEIR_OK ? fetch(c, MOE_PART_RECEIVED) : status;
 }
 
-static weir_status run_dispatch(moe_measurement *m, moe_subject *s, int iteration, double *us)
+static weir_status run_dispatch(moe_measurement *m, moe_subject *s, int iteration, moe_time *time)
 {
     moe_candidate *c = &s->candidate;
     const int version = (iteration + WEIRV_MOE_VERSIONS) % WEIRV_MOE_VERSIONS;
     set_guard(c, version);
     weir_status status = store(c, version, MOE_PART_GUARD);
     if (status == WEIR_OK)
-        status = bench_moe_calls_run(&s->calls, MOE_PHASE_DISPATCH, version, us);
+        status = bench_moe_calls_run(&s->calls, MOE_PHASE_DISPATCH, version, time);
     if (status == WEIR_OK)
         status = fetch(c, MOE_PART_RECEIVED);
     if (status == WEIR_OK && injects(m, s, iteration))
@@ -148,7 +149,7 @@ static weir_status fill_outputs(moe_measurement *m, moe_candidate *c, int versio
     return store(c, version, MOE_PART_OUTPUTS | MOE_PART_WEIGHTS);
 }
 
-static weir_status run_combine(moe_measurement *m, moe_subject *s, int iteration, double *us)
+static weir_status run_combine(moe_measurement *m, moe_subject *s, int iteration, moe_time *time)
 {
     moe_candidate *c = &s->candidate;
     const int version = (iteration + WEIRV_MOE_VERSIONS) % WEIRV_MOE_VERSIONS;
@@ -157,7 +158,7 @@ static weir_status run_combine(moe_measurement *m, moe_subject *s, int iteration
     if (status == WEIR_OK)
         status = store(c, version, MOE_PART_OUT);
     if (status == WEIR_OK)
-        status = bench_moe_calls_run(&s->calls, MOE_PHASE_COMBINE, version, us);
+        status = bench_moe_calls_run(&s->calls, MOE_PHASE_COMBINE, version, time);
     if (injects(m, s, iteration)) {
         bench_moe_inject_undo(c, version);
         status = status == WEIR_OK ? store(c, version, MOE_PART_WEIGHTS) : status;
@@ -170,7 +171,7 @@ static weir_status run_combine(moe_measurement *m, moe_subject *s, int iteration
     return status;
 }
 
-static weir_status run_chain(moe_measurement *m, moe_subject *s, int iteration, double *us)
+static weir_status run_chain(moe_measurement *m, moe_subject *s, int iteration, moe_time *time)
 {
     moe_candidate *c = &s->candidate;
     const bench_moe_trial *t = m->trial;
@@ -179,8 +180,8 @@ static weir_status run_chain(moe_measurement *m, moe_subject *s, int iteration, 
     set_guard(c, version);
     weir_status status = store(c, version, MOE_PART_GUARD);
     if (status == WEIR_OK)
-        status = bench_moe_calls_run(&s->calls, MOE_PHASE_CHAIN, first, us);
-    *us /= t->options->chain;
+        status = bench_moe_calls_run(&s->calls, MOE_PHASE_CHAIN, first, time);
+    time->us /= t->options->chain;
     if (status == WEIR_OK)
         status = fetch(c, MOE_PART_OUT | (is_fp8 ? MOE_PART_RECEIVED : 0));
     if (status != WEIR_OK)
@@ -195,15 +196,17 @@ static weir_status run_chain(moe_measurement *m, moe_subject *s, int iteration, 
 
 static weir_status run_iteration(moe_measurement *m, moe_subject *s, int iteration, int is_timed)
 {
-    double us[MOE_PHASES] = {0, 0, 0, 0};
-    weir_status status = run_dispatch(m, s, iteration, &us[MOE_PHASE_DISPATCH]);
+    moe_time times[MOE_PHASES] = {{0, 0}};
+    weir_status status = run_dispatch(m, s, iteration, &times[MOE_PHASE_DISPATCH]);
     if (status == WEIR_OK)
-        status = run_combine(m, s, iteration, &us[MOE_PHASE_COMBINE]);
-    us[MOE_PHASE_PAIR] = us[MOE_PHASE_DISPATCH] + us[MOE_PHASE_COMBINE];
+        status = run_combine(m, s, iteration, &times[MOE_PHASE_COMBINE]);
+    times[MOE_PHASE_PAIR].us = times[MOE_PHASE_DISPATCH].us + times[MOE_PHASE_COMBINE].us;
     if (status == WEIR_OK && is_timed && m->trial->options->chain)
-        status = run_chain(m, s, iteration, &us[MOE_PHASE_CHAIN]);
-    for (int phase = 0; is_timed && phase < MOE_PHASES; phase++)
-        s->us[phase][iteration] = us[phase];
+        status = run_chain(m, s, iteration, &times[MOE_PHASE_CHAIN]);
+    for (int phase = 0; is_timed && phase < MOE_PHASES; phase++) {
+        s->us[phase][iteration] = times[phase].us;
+        s->ends_us[phase][iteration] = times[phase].end_us;
+    }
     return status;
 }
 
@@ -239,8 +242,10 @@ static weir_status alloc_times(moe_measurement *m)
     weir_status status = WEIR_OK;
     for (int i = 0; i < m->count; i++)
         for (int phase = 0; phase < MOE_PHASES; phase++) {
-            m->subjects[i].us[phase] = calloc((size_t)m->iterations, sizeof(double));
-            if (!m->subjects[i].us[phase])
+            moe_subject *s = &m->subjects[i];
+            s->us[phase] = calloc((size_t)m->iterations, sizeof(double));
+            s->ends_us[phase] = calloc((size_t)m->iterations, sizeof(double));
+            if (!s->us[phase] || !s->ends_us[phase])
                 status = bench_job_note(m->trial->job, WEIR_ERR_NO_MEMORY, "no memory for times");
         }
     return bench_job_agree(m->trial->job, status, "times");
@@ -289,11 +294,15 @@ static void collect_volumes(const bench_job *job, moe_point *point)
     free(all);
 }
 
-/* Fills in the results of one phase; statistics are on rank 0 only. Collective. */
-static void collect_phase(moe_measurement *m, moe_point *point, moe_phase phase)
+/* Fills in the results of one phase; statistics are on rank 0 only. A pair is two calls, each of
+ * which has a last rank. Collective; agreed. */
+static weir_status collect_phase(moe_measurement *m, moe_point *point, moe_phase phase)
 {
-    const bench_job *job = m->trial->job;
-    for (int i = 0; i < m->count; i++) {
+    bench_job *job = m->trial->job;
+    const int has_last = bench_job_has_common_clock(job) && phase != MOE_PHASE_PAIR;
+    const int calls = phase == MOE_PHASE_CHAIN ? m->trial->options->chain : 1; /* in a time */
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < m->count && status == WEIR_OK; i++) {
         moe_subject *s = &m->subjects[i];
         moe_result *r = &point->results[point->count++];
         const uint64_t here = phase == MOE_PHASE_PAIR
@@ -310,7 +319,11 @@ static void collect_phase(moe_measurement *m, moe_point *point, moe_phase phase)
         bench_exchange_reduce(job, BENCH_FOLD_MAX, s->us[phase], m->iterations, s->us[phase]);
         if (job->rank == 0)
             r->stats = bench_stats_make(s->us[phase], (size_t)m->iterations);
+        if (has_last)
+            status = bench_collect_lateness(job, s->ends_us[phase], m->iterations,
+                                            r->stats.median * calls, &r->late);
     }
+    return status;
 }
 
 /* Measures how long copies take that move as many bytes as the local kernels. One rank on a GPU. */
@@ -360,7 +373,7 @@ static void close_subjects(moe_measurement *m)
         bench_moe_calls_close(&m->subjects[i].calls);
         bench_moe_candidate_close(&m->subjects[i].candidate);
         for (int phase = 0; phase < MOE_PHASES; phase++)
-            free(m->subjects[i].us[phase]);
+            free(m->subjects[i].us[phase]), free(m->subjects[i].ends_us[phase]);
     }
     free(m->scratch);
 }
@@ -411,9 +424,9 @@ weir_status bench_moe_measure(void *measured)
         point->volume = bench_moe_volume(t, m.subjects[0].candidate.info.recv_row_bytes);
         if (point->parts)
             collect_volumes(t->job, point);
-        for (int phase = 0; phase < phases; phase++)
-            collect_phase(&m, point, (moe_phase)phase);
-        if (t->job->gpu && t->job->nranks == 1)
+        for (int phase = 0; phase < phases && status == WEIR_OK; phase++)
+            status = collect_phase(&m, point, (moe_phase)phase);
+        if (status == WEIR_OK && t->job->gpu && t->job->nranks == 1)
             status = time_copies(&m, point);
     }
     close_subjects(&m);

@@ -184,6 +184,8 @@ static int inject_read(const weiri_option *option, const char *text, void *setti
     (void)option;
     const size_t word = strcspn(text, ":");
     long long rank = -1;
+    if (!strncmp(text, "slow", 4))
+        return bench_option_inject.read(option, text, settings, expected);
     o->fault = BENCH_MOE_NO_FAULT;
     if (!strcmp(text, "list"))
         o->common.action = BENCH_ACTION_LIST_FAULTS;
@@ -198,13 +200,16 @@ static int inject_read(const weiri_option *option, const char *text, void *setti
     if (o->common.action == BENCH_ACTION_LIST_FAULTS || (o->fault && is_read))
         return 0;
     return weiri_expect(expected, "list, or a fault of --inject list, such as flip-bit, and if "
-                                  "wanted its rank, as in flip-bit:3");
+                                  "wanted its rank, as in flip-bit:3; slow:PERCENT or "
+                                  "slow-rank:RANK:PERCENT");
 }
 
 static void inject_write(const weiri_option *option, const void *settings, FILE *to)
 {
     const bench_moe_options *o = settings_at(settings);
-    (void)option;
+    bench_option_inject.write(option, settings, to);
+    if (o->fault && o->common.inject_slow)
+        fputs(" --inject ", to);
     fputs(o->fault ? bench_moe_fault_name((bench_moe_fault)o->fault) : "", to);
     if (o->fault && o->fault_rank >= 0)
         fprintf(to, ":%d", o->fault_rank);
@@ -292,11 +297,13 @@ static const weiri_option rows[] = {
      .help = "compare results with the links that weir-topo --measure FILE recorded"},
     {0, "seed", "N", &weiri_option_whole, AT(common.seed), 0, LONG_MAX, "1", .flags = SAME,
      .help = "seed of data and routings"},
-    {0, "inject", "list|FAULT[:RANK]", &type_inject, 0, .flags = SAME,
+    {0, "inject", "list|FAULT[:RANK]|slow:PERCENT|slow-rank:RANK:PERCENT", &type_inject, 0,
+     .flags = SAME,
      .help =
-         "inject a fault into the second timed dispatch and combine of each number of tokens, to "
-         "show that it is found, on RANK, else on the lowest rank that has a place for it; exit "
-         "code 2 if the fault changed nothing; list: print the faults"},
+         "inject a fault into the second timed dispatch and combine of each number of tokens, on "
+         "RANK, else on the lowest rank that has a place for it; exit code 2 if it changed "
+         "nothing; "
+         "list: print the faults; slow: on the host, make weir slower, on all ranks or on one"},
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(common.backend), .initial = "auto",
      .flags = SAME | EXPLAINED,
      .help = "memory of the buffers; auto: GPUs if all ranks have one (default: auto)"},

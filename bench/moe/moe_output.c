@@ -130,7 +130,7 @@ static void csv_put_result(bench_record *f, const moe_output *out, const bench_m
     bench_record_put_verdict(f, 1, (unsigned long long)view->wrong, "exact");
     PUT(f, COUNTS, "");
     bench_record_put_ceiling(f, view->is_part ? NAN : ceiling_pct(out, link_bytes, r));
-    bench_record_leave(f, BENCH_COLUMN_LAST_RANK, BENCH_COLUMN_SKEW_US);
+    bench_record_put_lateness(f, view->is_part ? NULL : &r->late);
     bench_record_put_conditions(
         f, out->report->run, r->phase == MOE_PHASE_CHAIN ? "back-to-back" : "barrier-operation",
         r->candidate != &bench_moe_weir ? "" : NULL,
@@ -238,6 +238,14 @@ static void write_groups(const moe_output *out, const moe_point *point, const mo
     bench_parts_write(stdout, out->report->run->job, what, r->candidate->name, r->parts);
 }
 
+static void write_last_rank(const moe_output *out, const moe_point *point, const moe_result *r)
+{
+    const int tokens = point->trial.tokens;
+    printf("#   %d token%s, %s, %s: ", tokens, weiri_s(tokens), phase_names[r->phase],
+           r->candidate->name);
+    bench_remarks_last_rank(stdout, out->report->run, out->report->infos, &r->late);
+}
+
 /* Notes how much longer the peer took than weir in one phase. */
 static void add_ratio(moe_output *out, const moe_result *weir, const moe_result *peer)
 {
@@ -273,6 +281,9 @@ void bench_moe_output_point(moe_output *out, const moe_point *point)
         if (r->candidate != &bench_moe_weir)
             add_ratio(out, r - 1, r);
     }
+    for (int i = 0; i < point->count; i++)
+        if (point->results[i].late.stands_out && !point->results[i].wrong)
+            write_last_rank(out, point, &point->results[i]);
     for (int i = 0; i < point->count; i++)
         if (point->results[i].parts)
             write_groups(out, point, &point->results[i]);

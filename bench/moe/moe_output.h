@@ -8,6 +8,7 @@
 #include "bench/measure/parts.h"
 #include "bench/moe/moe_trial.h"
 #include "bench/output/report.h"
+#include "bench/statistics/lateness.h"
 
 enum { MOE_CANDIDATES_MAX = 2, MOE_COPIES = 2 };
 
@@ -17,8 +18,9 @@ typedef struct moe_result {
     moe_phase phase;
     uint64_t wrong; /* rows and counts, of all ranks and iterations */
     int iterations;
-    bench_stats stats; /* on rank 0: of the slowest rank's times, us; valid if nothing is wrong */
-    bench_part *parts; /* on rank 0: what each group measured; NULL: the ranks form one */
+    bench_stats stats;   /* on rank 0: of the slowest rank's times, us; valid if nothing is wrong */
+    bench_lateness late; /* on rank 0: of a call, the rank that ends last; unknown of a pair */
+    bench_part *parts;   /* on rank 0: what each group measured; NULL: the ranks form one */
 } moe_result;
 
 /* A phase of one rank on a GPU beside a copy that reads and writes as many bytes. */

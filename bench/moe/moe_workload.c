@@ -65,6 +65,11 @@ static void moe_check(bench_run *run, char *problem)
                  "%s); use a multiple of %ld",
                  options.experts, job->groups[odd].nranks, job->groups[odd].color,
                  options.common.split_from, options.common.split_name, common_multiple(job));
+    else if (options.common.inject_slow_rank > nranks)
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--inject slow-rank:%d: there %s %d rank%s; give a rank from 0 to %d",
+                 options.common.inject_slow_rank - 1, nranks == 1 ? "is" : "are", nranks,
+                 weiri_s(nranks), nranks - 1);
     else if (options.fault && options.fault_rank >= nranks)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--inject %s:%d: there %s %d rank%s; give a rank from 0 to %d",
@@ -82,6 +87,10 @@ static weir_status check_backend(bench_job *job)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--peer %s: it is measured on the host only; add --backend host",
                               peer->name);
+    if (job->gpu && options.common.inject_slow)
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--inject slow: bench_moe makes calls slower on the host only; add "
+                              "--backend host");
     if (job->gpu && bench_job_most_nodes(job) > 1 && options.common.graph)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--cudagraph 1: with GPUs of several nodes the host takes part in "
@@ -142,6 +151,8 @@ static weir_status moe_open(bench_run *run, bench_report *report, void **state)
     *state = moe;
     moe->job = job;
     moe->report = report;
+    if (options.common.inject_slow)
+        bench_warning_add(job, "inject", "--inject slow: operations of weir were made slower");
     return try_largest(job, &moe->memory_bytes);
 }
 

@@ -26,12 +26,9 @@ static void write_throttling(FILE *out, const bench_row *row, int placement,
             clocks->throttled, clocks->samples, weiri_s(clocks->samples), reasons, state);
 }
 
-/* The rank that makes the others wait, and where it is. */
-static void write_last_rank(FILE *out, const bench_run *run, const bench_rank_info *infos,
-                            const bench_row *row, int placement, const bench_result *result)
+void bench_remarks_last_rank(FILE *out, const bench_run *run, const bench_rank_info *infos,
+                             const bench_lateness *late)
 {
-    const bench_lateness *late = &result->late;
-    write_subject(out, row, placement, result);
     fprintf(out, "rank %d", late->rank);
     if (infos && run->job->gpu)
         fprintf(out, " (%s, GPU %d)", infos[late->rank].host, infos[late->rank].device);
@@ -51,8 +48,10 @@ static void write_remarks(FILE *out, const bench_run *run, const bench_rank_info
         fprintf(out, "start skew %.2f us median, %.2f us p99\n", result->skew.median,
                 result->skew.p99);
     }
-    if (result->late.stands_out)
-        write_last_rank(out, run, infos, row, placement, result);
+    if (result->late.stands_out) {
+        write_subject(out, row, placement, result);
+        bench_remarks_last_rank(out, run, infos, &result->late);
+    }
     if (result->unsteady) {
         write_subject(out, row, placement, result);
         fprintf(out, "times still fell after %d warm-up%s; -w N sets more\n", result->warmups,

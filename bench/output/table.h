@@ -40,6 +40,10 @@ void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *
 /* infos: a description of each rank; NULL: unknown. */
 void bench_remarks_row(FILE *out, const bench_run *run, const bench_rank_info *infos,
                        const bench_row *row);
+/* Completes a comment line: "rank 5 (node b, GPU 3) is last in 81% of iterations, 9.2 us after the
+ * median". */
+void bench_remarks_last_rank(FILE *out, const bench_run *run, const bench_rank_info *infos,
+                             const bench_lateness *late);
 /* What each group measured of what the table shows, and of each peer; of more than eight groups the
  * fastest and the slowest. Nothing if ranks are not divided. */
 void bench_remarks_groups(FILE *out, const bench_run *run, const bench_row *row);

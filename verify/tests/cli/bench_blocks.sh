@@ -37,6 +37,17 @@ check "swapped-pair: named with what is there" finds swapped-pair "page [0-9]+, 
 check "extra-page: named" finds extra-page "page [0-9]+, layer 0, keys is in no list, but holds page 0 of rank 0$"
 check "early-tag: named" eval \
     'ends_with 1 ./bench_blocks -g 2 "${small[@]}" --pages 8 --inject early-tag && errs "weir put: page .* has not arrived yet: it came after its tag" && ! errs "weir get"'
+# The planted slow rank is named; three tries, as other programs use the cores as well.
+names_slow_rank() {
+    for _ in 1 2 3; do
+        ends_with 0 ./bench_blocks -g 2 --layers 2 --pages 8 -n 70 --inject slow-rank:1:500 --csv "$csv" || return 1
+        ! grep -qE '^#   8 pages, weir put: rank 1 \(.*\) is last in [0-9]+% of iterations' "$out" || return 0
+    done
+    return 1
+}
+check "a slow rank is named" names_slow_rank
+check "the CSV has it" [ "$(row weir-put last_rank)" = 1 ]
+check "a slow rank that is not there" refuses "slow-rank:2: there are 2 ranks; give a rank from 0 to 1" -g 2 --inject slow-rank:2:10
 check "a fault that changes nothing is an error" eval 'ends_with 2 ./bench_blocks -g 2 "${small[@]}" --pages 1 --inject swapped-pair && errs "changed nothing"'
 check "--inject list prints the faults" eval \
     'ends_with 0 ./bench_blocks --inject list && [ "$(tr "\n" " " <"$out")" = "lost-block swapped-pair extra-page early-tag " ]'

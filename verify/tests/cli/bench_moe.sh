@@ -63,6 +63,18 @@ done
 check "one token cannot be in another place" changes_nothing wrong-expert --tokens 1 --topk 1 --routing empty
 
 
+# The planted slow rank is named in both calls; three tries, as other programs use the cores as well.
+names_slow_rank() {
+    for _ in 1 2 3; do
+        passes --chain 0 -n 70 --inject slow-rank:1:500% --csv "$scratch/slow.csv" || return 1
+        [ "$(grep -cE '^#   33 tokens, (dispatch|combine), weir: rank 1 \(.*\) is last in [0-9]+% of iterations' "$out")" -ne 2 ] || return 0
+    done
+    return 1
+}
+check "a slow rank is named in dispatch and in combine" names_slow_rank
+check "the CSV has it in the rows of calls" eval '[ "$(awk -F, "NR == 1 { for (i = 1; i <= NF; i++) if (\$i == \"last_rank\") at = i } { print \$at }" "$scratch/slow.csv" | paste -sd" ")" = "last_rank 1 1 " ]'
+check "a slow rank that is not there" refuses '--inject slow-rank:2: there are 2 ranks; give a rank from 0 to 1' --inject slow-rank:2:10
+
 columns() { sed -n 's/^ *X([A-Z0-9_]*, \([a-z0-9_]*\), [A-Z]*).*/\1/p' lib/programs/columns.h | paste -sd,; }
 check "the CSV has every column, those of bench_moe included" eval \
     '[ "$(head -n 1 "$csv")" = "$(columns)" ] && grep -q ",tokens,.*,link_bytes,expert_bytes" "$csv"'
