@@ -141,6 +141,9 @@ static weir_status allreduce_rails_run(weiri_coll *coll, const weiri_task *task)
     rails r;
     chunk chunks[AHEAD + 1];
     char *partials[AHEAD + 1];
+    /* In place, results would overwrite data that are being sent. */
+    if (task->call->in != task->call->out && weiri_internode_coll_is_flat(coll, task->count_bytes))
+        return weiri_internode_coll_reduce_flat(coll, task);
     weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
     if (status != WEIR_OK)
         return status;

@@ -105,6 +105,9 @@ static inline int weiri_internode_coll_is_flat(const weiri_coll *coll, size_t by
            weiri_internode_is_direct(coll->comm->internode, bytes);
 }
 
+/* Allreduce out of place, or reduce_scatter, if weiri_internode_coll_is_flat: reduce_flat.c. */
+weir_status weiri_internode_coll_reduce_flat(weiri_coll *coll, const weiri_task *task);
+
 /* Exchanges task->pairs, messages between pairs of ranks: exchange_pairs.c. */
 weir_status weiri_internode_coll_run_pairs(weiri_coll *coll, const weiri_task *task);
 

@@ -101,6 +101,8 @@ static weir_status reduce_scatter_chunk(weiri_internode_coll *x, size_t first, s
 static weir_status reduce_scatter_rails_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
+    if (weiri_internode_coll_is_flat(coll, task->count_bytes))
+        return weiri_internode_coll_reduce_flat(coll, task);
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
     size_t chunk = weiri_internode_coll_elements(&x);
     for (size_t first = 0; status == WEIR_OK && first < task->call->count; first += chunk)
