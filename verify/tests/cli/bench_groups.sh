@@ -124,6 +124,7 @@ check "its rows, of all phases" parts "$all_right
 assert [whole['collective'] for whole, *_ in threes] == ['moe_dispatch', 'moe_combine', 'moe_pair', 'moe_chain'], threes
 assert all(row['experts'] == '8' for row in rows)
 assert len({(a['bytes'], a['link_bytes']) for _, *parts in threes for a in parts}) > 4, 'groups have the same data'"
+check "every column of its rows" numbers_hold moe "$csv" split=mod:2 nranks=2 iters=4 "group=*"
 check "its lines have each group" grep -qE '^#   17 tokens, chain, weir: group 0 [0-9.]+ us; group 1 [0-9.]+ us$' "$out"
 check "bench_moe, layout flat, ragged, fp8" ends_with 0 "${moe[@]}" -g 4 --split div:2 --layout flat --routing ragged --dispatch-dtype fp8
 while read -r variable value; do
@@ -169,6 +170,7 @@ check "bench_moe: a rule that is none" refuses '--split mod: expected and, or, m
 check "bench_blocks, two groups of two: ends with 0" ends_with 0 "${blocks[@]}" -g 4 --split mod:2 --peer memcpy --peer readv --csv "$csv"
 check "its rows, of all candidates" parts "$all_right
 assert [whole['algo'] for whole, *_ in threes] == ['put', 'get', 'memcpy', 'readv'], threes"
+check "every column of them" numbers_hold blocks "$csv" split=mod:2 nranks=2 iters=3 "group=*"
 check "bench_blocks: groups of 3 and 2 ranks, both ways, sockets" ends_with 0 "${blocks[@]}" -g 5 --split div:3 --direction both --peer socket
 for fault in lost-block swapped-pair extra-page early-tag; do
     check "bench_blocks: $fault is named with the job's ranks" eval \

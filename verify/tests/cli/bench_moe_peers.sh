@@ -41,7 +41,7 @@ in_csv() {
 }
 check "rows and sums are right, in whatever order rows arrive" measures 0 good.so
 check "the CSV has its rows of every phase" in_csv
-check "and the shapes and volumes of weir's rows, with its own speeds" numbers_hold moe "$scratch/a.csv" nranks=2 topk=3
+check "and the shapes and volumes of weir's rows, with its own speeds" numbers_hold moe "$scratch/a.csv" nranks=2 topk=3 "binding=*"
 check "the footer compares it" grep -q "NCCL EP takes .* times as long as weir in chain" "$out"
 check "masked choices" measures 0 good.so --routing masked:0.4
 check "one expert has most rows" measures 0 good.so --routing hot

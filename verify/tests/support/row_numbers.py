@@ -88,8 +88,10 @@ def expected_of(kind, row):
                    "transport": "shm" if row["contender"].startswith("weir") else ""})
     if kind != "moe":
         wanted.update({column: "" for column in MOE})
-    if kind in ("blocks", "replay", "moe") or name == "init":
+    if kind == "replay" or name in ("init", "moe_pair"):
         wanted.update({column: "" for column in LATE})
+    elif kind in ("blocks", "moe"): # of all ranks, not of a group
+        wanted["last_rank"] = {row["last_rank"]} - {""} if row["group"] in ("", "all") else ""
     if kind == "blocks":
         wanted.update(mode="barrier-operation", dtype="uint8", redop="none")
         del wanted["tokens"], wanted["layout"], wanted["dist"]
@@ -342,6 +344,8 @@ def main():
             same(column, word in ("*", row[column]), True)
         if kind not in ("hours", "timeline"):
             check_rest(kind, row, path, [value.partition("=")[0] for value in values])
+    if kind in ("blocks", "moe"): # the table has no groups
+        rows = [row for row in rows if row["group"] in ("", "all")]
     {"blocks": check_blocks, "collective": check_collectives, "control": check_control, "hours": check_hours, "with": check_with, "replay": check_replay,
      "timeline": check_timeline, "moe": check_moe}[kind](rows, out)
 
