@@ -74,6 +74,15 @@ check "an injection without checks is refused" refuses "no output of the last ra
 check "the library with NCCL's interface runs the same calls" ends_with 0 ./bench_replay "$job" -n 2 --peer "$PWD/build/libweir_nccl.so"
 check "and the ratio is printed" grep -qE "^# this job's communication takes [0-9.]+ \[[0-9.]+, [0-9.]+\] of nccl:[0-9.]+'s time over weir" "$out"
 check "--gaps computes between calls" eval 'ends_with 0 ./bench_replay "$job" -n 2 --gaps && grep -q "are exposed" "$out"'
+{
+    printf 'comm w 0,1\ncomm v 1,0\n'
+    for rank in 0 1; do
+        printf "0.$rank%s r$rank %s\n" 1 "w allreduce f32 sum 100 took=0.05" 2 "w allreduce f32 sum 100 took=0.0001" 3 "v allreduce f32 sum 100 took=0.05" \
+            4 "w allreduce f32 sum 100 took=0.0002" 5 "w allreduce f32 sum 9999 took=0.05" 6 "v allreduce f32 sum 101 took=0.0004"
+    done
+} >"$scratch/first.txt"
+check "first calls of each kind are told apart" eval 'ends_with 0 ./bench_replay "$scratch/first.txt" -n 1 &&
+    grep -q "without the first call of each kind on a communicator, 700.0 us were recorded" "$out"'
 # Rank 1 waits 0.3 s for rank 0, which waits for nobody: 150 ms in the mean of both.
 printf '%s\n' "comm world 0,1" "0.000 r"{0,1}" world barrier took=0.0001" "0.3001 r0 world allreduce f32 sum 100 took=0.0001" \
     "0.0001 r1 world allreduce f32 sum 100 took=0.0001" >"$scratch/late.txt"
