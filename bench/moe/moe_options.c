@@ -256,10 +256,11 @@ static const weiri_option rows[] = {
      .help = "choices of each token, 1 to 16"},
     {0, "routing", "WORD[:VALUE]", &type_routing, 0, .initial = "uniform",
      .flags = SAME | EXPLAINED,
-     .help = "uniform; zipf:A, expert e with a probability in proportion to 1/(e+1)^A; hot, the "
-             "first choice is expert 0; empty, every second rank has no tokens; masked:P, each "
-             "choice is masked with probability P; ragged, ranks have different numbers of tokens; "
-             "trace:FILE, topk experts per line (default: uniform). Three routings alternate"},
+     .help = "which experts tokens choose. uniform; zipf:A, expert e with a probability in "
+             "proportion to 1/(e+1)^A; hot, the first choice is expert 0; empty, every second rank "
+             "has no tokens; masked:P, each choice is masked with probability P; ragged, ranks "
+             "have different numbers of tokens; trace:FILE, the experts of a token in each line "
+             "(default: uniform). Three routings alternate"},
     {0, "layout", "expert|rank|flat", &weiri_option_words, AT(layout), .initial = "expert",
      .flags = SAME, .help = "layout of received rows"},
     {0, "alignment", "N", &weiri_option_int, AT(alignment), 1, 65536, "1", .flags = SAME,
@@ -273,8 +274,8 @@ static const weiri_option rows[] = {
      .help = "also time chains of N dispatches and combines back to back, without a barrier in "
              "between (default: 8; 0: none)"},
     {'G', "cudagraph", "0|1", &type_graph, AT(common.graph), 0, 1, "0", .flags = SAME,
-     .help = "GPUs: 1: each timed call or chain is one replay of a captured CUDA graph, with "
-             "different routing and data; -n is the number of replays"},
+     .help = "GPUs: 1: each timed call or chain is a replay of a captured CUDA graph, with "
+             "different routing and data. -n is the number of replays"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(common.buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .help = "registered: memory of the library, which peers read; unregistered: malloc'd "

@@ -22,9 +22,8 @@ enum {
 static const weiri_option rows[] = {
     {'b', "minbytes", "SIZE", &weiri_option_bytes, AT(min_bytes), .given = AT(min_given),
      .flags = SAME, .manifest = "min_bytes",
-     .help =
-         "smallest size; suffixes K, M, G, T (default: the smaller of 32M and -e; if neither -b "
-         "nor -e is given: 8, with -e 16M and -f 4)"},
+     .help = "smallest size; suffixes K, M, G, T (default: the smaller of 32M and -e. If neither "
+             "-b nor -e is given: 8, with -e 16M and -f 4)"},
     {'e', "maxbytes", "SIZE", &weiri_option_bytes, AT(max_bytes), .given = AT(max_given),
      .flags = SAME, .manifest = "max_bytes",
      .help =
@@ -43,9 +42,8 @@ static const weiri_option rows[] = {
          "many as fit a time budget: from 20 to 2000 iterations)"},
     {0, "visits", "N", &weiri_option_int, AT(rounds), .low = 1, .high = 64, .initial = "6",
      .given = AT(rounds_given), .flags = SAME | EXPLAINED,
-     .help =
-         "divide the iterations of a size into N rounds, each on different pages, with other sizes "
-         "in between (default: 6, with --tune-nccl 16; 1 if -n is below 12)"},
+     .help = "divide the iterations of a size into N rounds, each on different pages, with other "
+             "sizes in between (default: 6, with --tune-nccl 16; if -n is below 12: 1)"},
     {0, "until", "PERCENT", &weiri_option_percent, AT(until), .high = 100, .flags = SAME,
      .manifest = "until",
      .help = "add iterations until the 95% interval of every candidate's median is within "
@@ -67,7 +65,7 @@ static const weiri_option rows[] = {
              "fall, 6 to 61)"},
     {'m', "agg_iters", "N", &weiri_option_int, AT(aggregate), .low = 1, .high = INT_MAX,
      .initial = "1", .flags = SAME, .manifest = "aggregate",
-     .help = "operations timed together as one iteration; only the last operation is checked, and "
+     .help = "time N operations together as one iteration; only the last operation is checked, and "
              "in place none is checked"},
     {'N', "run_cycles", "N", &weiri_option_int, AT(cycles), .high = INT_MAX, .initial = "1",
      .flags = SAME | EXPLAINED, .manifest = "cycles",
@@ -86,25 +84,25 @@ static const weiri_option rows[] = {
      .help = "root of broadcast, reduce, gather and scatter (default: 0; -1 is all)"},
     {'z', "blocking", "0-3", &weiri_option_int, AT(blocking), .high = 3, .initial = "0",
      .flags = SAME, .manifest = "blocking",
-     .help = "0, 2: back to back; 1: barrier after each operation; 3: barrier after each "
-             "iteration. Barriers are never timed."},
+     .help = "0, 2: operations follow each other without a barrier; 1: a barrier after each "
+             "operation; 3: a barrier after each iteration. Barriers are never timed."},
     {'G', "cudagraph", "N", &weiri_option_int, AT(graph), .high = INT_MAX, .initial = "0",
-     .flags = SAME, .help = "number of graph launches; on the host N times as many iterations"},
+     .flags = SAME, .help = "number of graph launches; on the host, N times as many iterations"},
     {'C', "report_cputime", "0|1", &weiri_option_int, AT(cpu_time), .high = 1,
      .help = "1: the time column shows the processor time of the calling thread"},
     {'a', "average", "0-3", &weiri_option_int, AT(rank_time), .high = 3, .initial = "3",
      .flags = EXPLAINED, .manifest = "rank_time",
-     .help = "the table's time of one iteration: 0: rank 0's time; 1, 2, 3: mean, minimum, maximum "
-             "over ranks (default: 3; the CSV always has the maximum)"},
+     .help = "which time of an iteration the table shows. 0: rank 0's time; 1, 2, 3: mean, "
+             "minimum, maximum over ranks (default: 3; the CSV always has the maximum)"},
     {'I', "per_iter_timing", "0|1", &weiri_option_int, AT(per_iteration), .high = 1,
-     .help = "1: add i_min, i_max, i_p99 and i_cv% to the table; on GPUs these describe batches"},
+     .help = "1: add i_min, i_max, i_p99 and i_cv% to the table; on GPUs, these describe batches"},
     {'K', "per_iter_skip", "N", &weiri_option_int, AT(skip), .high = INT_MAX,
      .help = "leave the first N iterations out of the columns of -I"},
     {'T', "timeout", "SECONDS", &weiri_option_int, AT(timeout_s), .high = 86400, .initial = "0",
      .flags = EXPLAINED, .manifest = "timeout_s",
-     .help = "deadline of set-up, every wait and tear-down; then the state of every rank is "
-             "reported, and the exit code is 4 (default: 0, which means WEIR_TIMEOUT_MS, else "
-             "30 s)"},
+     .help =
+         "deadline of set-up, of every wait and of tear-down. After it, the state of every rank is "
+         "reported, and the exit code is 4 (default: 0, which means WEIR_TIMEOUT_MS, else 30 s)"},
     {'J', "output_file", "FILE", &weiri_option_text, AT(json_path),
      .help = "also write nccl-tests' JSON (schema 3)"},
     {'S', "report_timestamps", "0|1", &weiri_option_int, AT(timestamps), .high = 1,
@@ -113,8 +111,8 @@ static const weiri_option rows[] = {
      .help = "1: report memory use at the end"},
     {'R', "local_register", "0-2", &weiri_option_int, AT(registration), .high = 2, .initial = "0",
      .flags = SAME, .manifest = "registration",
-     .help = "0: the library finds buffers by address; 1: each rank registers its buffers; 2: "
-             "ranks also exchange handles before the first call"},
+     .help = "0: the library finds buffers by their addresses; 1: each rank registers its buffers; "
+             "2: ranks also exchange handles before the first call"},
     {'u', "unalign", "N", &weiri_option_int, AT(unalign_elements), .high = 1 << 20, .initial = "0",
      .flags = SAME, .manifest = "unalign_elements", .help = "shift both buffers by N elements"},
     {'t', "nthreads", "1", &weiri_option_int, AT(nthreads), .high = INT_MAX, .initial = "1",
@@ -130,7 +128,7 @@ static const weiri_option rows[] = {
     {0, "csv", "FILE", &weiri_option_text, AT(csv_path),
      .help = "also write CSV, each row as soon as it is known, and a manifest (a.json for a.csv)"},
     {0, "ceiling", "FILE", &weiri_option_text, AT(ceiling_path),
-     .help = "print results as percentages of what the links allow; weir-topo --measure FILE "
+     .help = "print results as percentages of what the links allow. weir-topo --measure FILE "
              "writes FILE"},
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(backend), .initial = "auto",
      .flags = SAME, .manifest = "backend", .help = "memory of the buffers"},
@@ -139,20 +137,21 @@ static const weiri_option rows[] = {
      .help = "transport; ib and tcp connect nodes, ranks of one node share memory"},
     {0, "algo", "auto|all|NAME|FILE:NAME[,...]", &weiri_option_text, AT(algo), .flags = SAME,
      .manifest = "algo",
-     .help = "algorithms to measure: weir's selection (auto), each of --list-algos (all), or a "
-             "list; on GPUs a name may have a grid, such as packet:16x64; FILE.cu:NAME compiles a "
-             "kernel, see docs/user/custom-algorithms.md (default: auto)"},
-    {0, "tune", "FILE", &weiri_option_text, AT(tune_path), .flags = SAME_USE,
-     .help = "measure every algorithm, on GPUs with many grids, and write the fastest for each "
-             "size into a tuning table for WEIR_TUNING"},
-    {0, "tune-nccl", "TABLE", &weiri_option_text, AT(tune_nccl_path), .flags = SAME_USE,
      .help =
-         "with --peer nccl: measure NCCL's algorithms, protocols and numbers of channels, and "
-         "write a table for NCCL's tuner, in the format of NCCL's example plug-in and as ncclx's "
-         "JSON: a row for each size at which a setting is certainly faster than NCCL's choice"},
+         "algorithms to measure: auto is weir's selection, all is every algorithm of --list-algos. "
+         "On GPUs, a name may have a number of blocks and threads, such as packet:16x64. "
+         "FILE.cu:NAME compiles a kernel, see docs/user/custom-algorithms.md (default: auto)"},
+    {0, "tune", "FILE", &weiri_option_text, AT(tune_path), .flags = SAME_USE,
+     .help = "measure every algorithm, and write the fastest algorithm for each size into a tuning "
+             "table for WEIR_TUNING. On GPUs, also measure many numbers of blocks and threads"},
+    {0, "tune-nccl", "TABLE", &weiri_option_text, AT(tune_nccl_path), .flags = SAME_USE,
+     .help = "with --peer nccl: measure NCCL's algorithms, protocols and numbers of channels, and "
+             "write a table for NCCL's tuner, in the format of NCCL's example plug-in and as "
+             "ncclx's JSON. The table has a row for each size at which a setting is certainly "
+             "faster than NCCL's choice"},
     {0, "verify-nccl", "TABLE", &weiri_option_text, AT(verify_nccl_path), .flags = SAME_USE,
-     .help = "with --peer nccl: measure NCCL with and without a table of --tune-nccl, and print "
-             "where the table helps or hurts"},
+     .help = "with --peer nccl: measure NCCL with and without a table of --tune-nccl, and print at "
+             "which sizes NCCL becomes faster or slower"},
     {0, "peer", BENCH_PEERS_ARGUMENT, &bench_option_peer, 0, .flags = SAME, .manifest = "peers",
      .help = "also measure this peer in the same run; repeatable. nccl, or the path of a "
              "library like NCCL: in every mode that it has; nccl:default, nccl:symmetric, "
@@ -160,9 +159,9 @@ static const weiri_option rows[] = {
              "per message, on GPUs by copy engines; PATH.so may also be a peer that "
              "implements weir/peer.h, and py:PATH is one in Python"},
     {0, "with", "CALL", &bench_option_with, 0, .flags = SAME, .manifest = "with",
-     .help = "also measure weir while CALL runs, and how much longer both calls "
-             "take. CALL is a collective, a size, and optionally group=RULE (as for --split), such "
-             "as \"alltoall 16M group=mod:2\"; repeatable"},
+     .help = "also measure weir while CALL runs, and how much longer both calls take; repeatable. "
+             "CALL is a collective, a size, and optionally group=RULE (as for --split), such as "
+             "\"alltoall 16M group=mod:2\""},
     {0, "beside", "COMPUTATION", &bench_option_beside, 0, .flags = SAME, .manifest = "beside",
      .help = "also measure weir and NCCL while a computation runs on another stream, or on "
              "the host in a thread: gemm:MxNxK[:TYPE] (on GPUs by cuBLAS), stream:GB "
@@ -191,8 +190,8 @@ static const weiri_option rows[] = {
     {0, "sms", "N", &weiri_option_int, AT(max_blocks), .high = 1 << 16, .initial = "0",
      .flags = SAME | EXPLAINED, .manifest = "sms",
      .help = "GPUs: largest number of thread blocks in a collective's kernel, for weir "
-             "(WEIR_MAX_BLOCKS) and NCCL (NCCL_MAX_CTAS); other kernels can use the remaining "
-             "multiprocessors (default: 0, as many as each chooses)"},
+             "(WEIR_MAX_BLOCKS) and NCCL (NCCL_MAX_CTAS). Other kernels can use the remaining "
+             "multiprocessors (default: 0, as many as each library chooses)"},
     {0, "invariant", NULL, &weiri_option_flags, AT(invariant), .flags = SAME,
      .manifest = "invariant",
      .help = "the bits of weir's reductions do not depend on the size, the algorithm or the "
@@ -200,8 +199,8 @@ static const weiri_option rows[] = {
     {0, "fuse", "off|norm|norm:fp8", &weiri_option_words, AT(fuse), .initial = "off", .flags = SAME,
      .manifest = "fuse",
      .help = "bench_allreduce: measure weir_allreduce_norm, which also adds a residual and "
-             "normalises rows (RMSNorm), and next to it the allreduce of weir and of each peer "
-             "followed by that norm; norm:fp8: with an output in fp8, a scale for each row"},
+             "normalises rows (RMSNorm), and compare it with an allreduce of weir and of each "
+             "peer, followed by this norm. norm:fp8: the output is fp8, with a scale for each row"},
     {0, "hidden", "N", &weiri_option_int, AT(hidden), .low = 8, .high = 16384, .initial = "8192",
      .flags = SAME, .manifest = "hidden", .help = "elements of a row of --fuse, a multiple of 8"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(buffers),
@@ -219,16 +218,17 @@ static const weiri_option rows[] = {
     BENCH_ROW_SPLIT(AT),
     {0, "dist", "WORD[:VALUE]", &weiri_option_text, AT(dist), .initial = "spread:1", .flags = SAME,
      .manifest = "dist",
-     .help = "traffic pattern of alltoallv: uniform; spread:X, from 0 (uniform) to 1 (in "
-             "proportion to the distance); zipf:A, few receivers get most; hot:K, K receivers "
-             "get 90%; matrix:FILE, a row of weights per rank; trace:FILE, several matrices"},
+     .help =
+         "traffic pattern of alltoallv. uniform; spread:X, from 0 (uniform) to 1 (in proportion to "
+         "the distance); zipf:A, a few receivers get most data; hot:K, K receivers get 90%; "
+         "matrix:FILE, a row of weights for each rank; trace:FILE, several matrices"},
     {0, "counts", "host|device", &weiri_option_words, AT(counts), .initial = "host", .flags = SAME,
      .manifest = "counts",
      .help = "where weir's alltoallv finds its counts: in its arguments (host), or in "
              "device memory when the call runs (device)"},
     {0, "plan", "FILE", &weiri_option_text, AT(plan), .flags = SAME_USE,
-     .help = "measure a plan, in the JSON of MSCCL++'s DSL (docs/user/plans.md), instead of weir's "
-             "selection; --algo auto,... adds algorithms"},
+     .help = "measure a plan instead of weir's selection (docs/user/plans.md); --algo auto,... "
+             "adds algorithms"},
     {0, "unproved", NULL, &weiri_option_flags, AT(unproved), .flags = SAME, .manifest = "unproved",
      .help = "measure the plan of --plan even if weir-plan check rejects it; a race may "
              "show in some runs only"},
@@ -240,8 +240,8 @@ static const weiri_option rows[] = {
     {0, "inject", "list|FAULT[@timed]|slow:PERCENT|slow-rank:RANK:PERCENT", &bench_option_inject, 0,
      .flags = SAME, .manifest = "inject_slow_percent",
      .help = "inject a fault into the first checked run of each size, or into the second timed "
-             "iteration, to show that it is found; list: print the faults; slow: timed operations "
-             "of weir take PERCENT longer, on all ranks or on one"},
+             "iteration (@timed), to show that it is found. list: print the faults; slow: timed "
+             "operations of weir take PERCENT longer, on all ranks or on one rank"},
     {0, "quiet", NULL, &weiri_option_flags, AT(quiet),
      .help = "no progress on standard error (without this option, it appears after 3 s)"},
     {0, "list-algos", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_LIST_ALGOS,

@@ -42,7 +42,7 @@ static const weiri_option rows[] = {
              "two seconds, from 8 to 200)"},
     {0, "visits", "N", &weiri_option_int, AT(common.rounds), 1, 256, "8", .flags = SAME,
      .manifest = "visits",
-     .help = "rounds into which repetitions are divided; in each round candidates take turns"},
+     .help = "rounds into which repetitions are divided; in each round, candidates alternate"},
     {'c', "check", "0|1", &weiri_option_int, AT(common.checks), 0, 1, "1", .flags = SAME,
      .manifest = "checks",
      .help = "check every element of every call, in a repetition before the timed ones and in one "
