@@ -327,7 +327,7 @@ static void csv_row(const blocks_run *b, const blocks_result *r, int group)
     bench_record_leave(f, BENCH_COLUMN_DISPATCH_DTYPE, BENCH_COLUMN_EXPERT_BYTES);
     bench_record_put_lateness(f, is_part ? NULL : &r->late);
     bench_record_put_conditions(f, b->report->run, "barrier-operation",
-                                r->kind <= BLOCKS_GET ? NULL : "", 0, 0);
+                                r->kind <= BLOCKS_GET ? NULL : "", 0, 0, NULL);
     bench_record_end(f);
     bench_csv_record(&b->report->csv, f);
     bench_csv_flush(&b->report->csv);

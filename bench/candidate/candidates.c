@@ -2,6 +2,7 @@
 #include "bench/candidate/candidates.h"
 
 #include "bench/candidate/fused.h"
+#include "bench/candidate/quantized.h"
 #include "bench/options/algo_words.h"
 #include "bench/candidate/vendor.h"
 #include "bench/job/cores.h"
@@ -199,6 +200,15 @@ static weir_status add_peers_beside(bench_job *job, const bench_options *options
     return status;
 }
 
+/* Inserts the first candidate, for which there is room. */
+static void candidates_begin_with(bench_candidates *candidates, bench_candidate *first)
+{
+    memmove(candidates->list + 1, candidates->list,
+            (size_t)candidates->count * sizeof *candidates->list);
+    candidates->list[0] = first;
+    candidates->count++;
+}
+
 /* --fuse: weir_allreduce_norm, then what was there, each followed by the norm alone. Collective;
  * agreed. */
 static weir_status fuse_all(bench_job *job, const bench_options *options,
@@ -218,11 +228,33 @@ static weir_status fuse_all(bench_job *job, const bench_options *options,
             fused->ops->close(fused);
         return status;
     }
-    memmove(candidates->list + 1, candidates->list,
-            (size_t)candidates->count * sizeof *candidates->list);
-    candidates->list[0] = fused;
-    candidates->count++;
+    candidates_begin_with(candidates, fused);
     return status;
+}
+
+/* --wire: weir_allreduce_quantized, then what was there, with which the ratios compare it. Local;
+ * agreed. */
+static weir_status add_quantized(bench_job *job, const bench_options *options,
+                                 bench_candidates *candidates)
+{
+    bench_candidate *quantized = NULL;
+    weir_status status = bench_candidate_quantized_open(job, options, &quantized);
+    status = bench_job_agree(job, status, "--wire");
+    if (status != WEIR_OK) {
+        if (quantized)
+            quantized->ops->close(quantized);
+        return status;
+    }
+    for (int i = 0; i < candidates->count; i++) {
+        candidates->list[i]->runs_weir |= !candidates->list[i]->peer;
+        candidates->list[i]->peer = 1;
+    }
+    if (candidates->count == BENCH_CANDIDATES_MAX) {
+        bench_candidate *last = candidates->list[--candidates->count];
+        last->ops->close(last);
+    }
+    candidates_begin_with(candidates, quantized);
+    return WEIR_OK;
 }
 
 weir_status bench_candidates_open(bench_job *job, const bench_options *options,
@@ -248,6 +280,8 @@ weir_status bench_candidates_open(bench_job *job, const bench_options *options,
     }
     if (status == WEIR_OK && options->fuse)
         status = fuse_all(job, options, candidates);
+    if (status == WEIR_OK && options->wire)
+        status = add_quantized(job, options, candidates);
     return status;
 }
 

@@ -84,9 +84,9 @@ static weir_status try_special(bench_trial *trial, bench_candidate *candidate, b
     weirv_case *data = &trial->data;
     if (candidate->divides_last && data->op == WEIR_AVG)
         return WEIR_OK; /* the sum may overflow */
-    if (!data->exact || trial->options->fuse || candidate->peer || candidate->is_users ||
-        !weirv_is_reduction(data->collective) || trial->row->shape.bytes > SPECIAL_UP_TO_BYTES ||
-        bench_result_failed(result))
+    if (!data->exact || trial->options->fuse || trial->options->wire || candidate->peer ||
+        candidate->is_users || !weirv_is_reduction(data->collective) ||
+        trial->row->shape.bytes > SPECIAL_UP_TO_BYTES || bench_result_failed(result))
         return WEIR_OK;
     weir_status status = WEIR_OK;
     const int runs = weirv_special_runs(data);

@@ -1,7 +1,9 @@
 /* Comparison of outputs with the references, and the explanation of errors: see checks.h. */
 #include "bench/check/checks.h"
 
+#include "bench/candidate/quantized.h"
 #include "bench/check/fused.h"
+#include "bench/check/quantized.h"
 #include "bench/check/reference.h"
 #include "bench/job/exchange.h"
 #include "bench/trial/data.h"
@@ -36,6 +38,8 @@ static weir_status consult_oracles(bench_trial *trial, bench_candidate *candidat
     weirv_result exact = {0};
     if (trial->options->fuse)
         return bench_fused_check(trial, candidate, out, found);
+    if (bench_candidate_is_quantized(candidate))
+        return bench_quantized_check(trial, candidate, out, found);
     if (data->special) {
         weirv_check_special(data, out, found);
         return WEIR_OK;
@@ -69,7 +73,7 @@ static void find_errors(const bench_trial *trial, bench_candidate *candidate, ch
     const weirv_case *data = &trial->data;
     const void *out = bench_trial_result(trial, candidate);
     size_t used = 0;
-    if (trial->options->fuse)
+    if (trial->options->fuse || bench_candidate_is_quantized(candidate))
         *text = '\0';
     else if (data->special)
         weirv_explain_special(data, out, text, FINDINGS_BYTES);
@@ -127,6 +131,12 @@ weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
     if (status != WEIR_OK)
         return status;
     status = consult_oracles(trial, candidate, &found);
+    if (bench_candidate_is_quantized(candidate)) {
+        const bench_quantized *own = candidate->state;
+        result->is_quantized = 1;
+        result->errors[0] = own->err_max;
+        result->errors[1] = own->err_rms;
+    }
     for (int i = 0; i < trial->layout.nguards; i++)
         found.overruns += weirv_guard_check(&trial->layout.guards[i]);
     /* A candidate that puts its result elsewhere may overwrite its input. */

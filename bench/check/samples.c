@@ -2,7 +2,9 @@
 #include "bench/check/samples.h"
 
 #include "base/contract.h"
+#include "bench/candidate/quantized.h"
 #include "bench/check/fused.h"
+#include "bench/check/quantized.h"
 #include "bench/job/exchange.h"
 #include "verify/hash.h"
 
@@ -140,6 +142,13 @@ static void compare_entry(bench_samples *samples, uint64_t iteration, const unsi
         int had_first = samples->found.has_first;
         if (count == 0)
             continue;
+        if (bench_candidate_is_quantized(samples->candidate)) {
+            const bench_quantized_window window = {&c, at, count};
+            bench_quantized_check_window(samples->trial, samples->candidate, &window, got,
+                                         &samples->found);
+            samples->first_iteration = had_first ? samples->first_iteration : iteration;
+            continue;
+        }
         expected_window(&c, at, count, (unsigned char *)expected);
         weirv_compare_bits(c.dtype, c.rank, at, count, got, expected, &samples->found);
         if (had_first || !samples->found.has_first)

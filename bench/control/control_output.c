@@ -49,7 +49,7 @@ static void csv_row(const control_program *program, const control_run *run, cons
     bench_record_put_conditions(f, run->report->run, program->mode, row->is_peer ? "" : NULL,
                                 row->is_peer && strncmp(row->candidate, "mpi", 3) != 0 &&
                                     run->report->run->job->starves_peers,
-                                0);
+                                0, NULL);
     bench_record_end(f);
     bench_csv_record(&run->report->csv, f);
     bench_csv_flush(&run->report->csv);

@@ -204,7 +204,7 @@ static void prepare_sweep(bench_sweep *s, const bench_buffers *buffers)
     const bench_run *run = s->run;
     s->next_seed = run->options->seed;
     s->collective = run->collective;
-    int has_in_place = !run->options->fuse &&
+    int has_in_place = !run->options->fuse && !run->options->wire &&
                        bench_collective_in_place(run->collective, run->options->plan != NULL);
     for (int i = 0; i < s->rounds; i++) {
         bench_row *row = &s->lines[i].row;

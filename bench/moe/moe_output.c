@@ -134,7 +134,7 @@ static void csv_put_result(bench_record *f, const moe_output *out, const bench_m
     bench_record_put_conditions(
         f, out->report->run, r->phase == MOE_PHASE_CHAIN ? "back-to-back" : "barrier-operation",
         r->candidate != &bench_moe_weir ? "" : NULL,
-        r->candidate == &bench_moe_nccl_ep && out->report->run->job->starves_peers, 0);
+        r->candidate == &bench_moe_nccl_ep && out->report->run->job->starves_peers, 0, NULL);
     bench_record_put_times(f, view->wrong ? NULL : view->stats, gbs(rows_bytes, us),
                            gbs(link_bytes, us));
 }

@@ -66,6 +66,7 @@ typedef enum bench_verify {
 typedef enum bench_buffers_word { BENCH_BUFFERS_WEIR, BENCH_BUFFERS_PLAIN } bench_buffers_word;
 
 typedef enum bench_counts_word { BENCH_COUNTS_HOST, BENCH_COUNTS_DEVICE } bench_counts_word;
+typedef enum bench_wire_word { BENCH_WIRE_OFF, BENCH_WIRE_FP8, BENCH_WIRE_INT8 } bench_wire_word;
 typedef enum bench_fuse_word {
     BENCH_FUSE_OFF,
     BENCH_FUSE_NORM,
@@ -155,8 +156,8 @@ typedef struct bench_options {
     int inject_timed;
     int inject_slow;      /* percent by which weir's timed operations are made slower; 0: not */
     int inject_slow_rank; /* 1 + the only rank that is slowed down; 0: all are */
-    int backend, transport, mode, verify, buffers, counts, fuse; /* the enums above */
-    int hidden;                                                  /* elements of a row; --fuse */
+    int backend, transport, mode, verify, buffers, counts, fuse, wire; /* the enums above */
+    int hidden; /* elements of a row; --fuse */
     const char *json_path, *csv_path, *tune_path, *tune_nccl_path, *verify_nccl_path, *ceiling_path,
         *algo, *dist, *plan, *plan_dir;
     const char *pattern;    /* of sendrecv */

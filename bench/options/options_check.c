@@ -221,20 +221,24 @@ static int check_with(const bench_options *options, char *problem)
     return 0;
 }
 
-/* --fuse has checks of its own, for one call of each candidate on two buffers. */
+/* --fuse and --wire have checks of their own, for one call of each candidate on two buffers. */
 static int check_fuse(bench_options *options, weir_collective collective, char *problem)
 {
-    if (!options->fuse)
+    const char *which = options->fuse ? "--fuse" : "--wire";
+    if (!options->fuse && !options->wire)
         return 0;
     if (collective != WEIR_COLL_ALLREDUCE)
-        return bench_refuse(problem, "--fuse: it is for bench_allreduce");
+        return bench_refuse(problem, "%s: it is for bench_allreduce", which);
+    if (options->fuse && options->wire)
+        return bench_refuse(problem, "--fuse and --wire: give one of them");
     if (options->hidden % 8)
         return bench_refuse(problem, "--hidden %d: give a multiple of 8", options->hidden);
     if (options->determinism || options->cold || options->plan || options->plan_dir ||
         options->tune_path || options->tune_nccl_path || options->verify_nccl_path ||
-        options->nrivals || options->inject_timed || options->for_s > 0)
-        return bench_refuse(problem, "--fuse: leave --determinism, --cold, --plan, --tune, --with, "
-                                     "--for and faults @timed out");
+        options->nrivals || (options->fuse && options->inject_timed) || options->for_s > 0)
+        return bench_refuse(
+            problem, "%s: leave --determinism, --cold, --plan, --tune, --with and --for%s out",
+            which, options->fuse ? ", and faults @timed," : "");
     if (options->verify != BENCH_VERIFY_OFF)
         options->verify = BENCH_VERIFY_EXACT;
     return 0;

@@ -203,6 +203,11 @@ static const weiri_option rows[] = {
              "peer, followed by this norm. norm:fp8: the output is fp8, with a scale for each row"},
     {0, "hidden", "N", &weiri_option_int, AT(hidden), .low = 8, .high = 16384, .initial = "8192",
      .flags = SAME, .manifest = "hidden", .help = "elements of a row of --fuse, a multiple of 8"},
+    {0, "wire", "off|fp8|int8", &weiri_option_words, AT(wire), .initial = "off", .flags = SAME,
+     .manifest = "wire",
+     .help = "bench_allreduce: measure weir_allreduce_quantized, whose data travel as fp8 or int8, "
+             "and next to it the allreduce of weir and of each peer; instead of exact results, "
+             "every element is checked against the stated bound, and columns have the errors"},
     {0, "buffers", "registered|unregistered", &weiri_option_words, AT(buffers),
      .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
      .manifest = "buffers",

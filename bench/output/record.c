@@ -108,7 +108,7 @@ static void record_describe_budget(int is_peer, char *text, size_t bytes)
 }
 
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
-                                 const char *peer, int is_starved, int sms)
+                                 const char *peer, int is_starved, int sms, const double *errors)
 {
     const bench_options *options = run->options;
     char settings[BENCH_SETTINGS_BYTES] = "", budget[64] = "";
@@ -135,6 +135,12 @@ void bench_record_put_conditions(bench_record *record, const bench_run *run, con
         bench_record_print(record, BENCH_COLUMN_SMS, "%d", sms);
     else
         bench_record_put(record, BENCH_COLUMN_SMS, "");
+    if (!errors) {
+        bench_record_leave(record, BENCH_COLUMN_ERR_MAX, BENCH_COLUMN_ERR_RMS);
+        return;
+    }
+    bench_record_print(record, BENCH_COLUMN_ERR_MAX, "%.6g", errors[0]);
+    bench_record_print(record, BENCH_COLUMN_ERR_RMS, "%.6g", errors[1]);
 }
 
 /* How operations of a collective follow each other. */
@@ -311,6 +317,6 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
     bench_record_put_lateness(record, &result->late);
     bench_record_put_conditions(record, run, record_mode(run->options),
                                 result->peer ? result->settings : NULL, result->is_starved,
-                                result->sms);
+                                result->sms, result->is_quantized ? result->errors : NULL);
     bench_record_end(record);
 }

@@ -52,9 +52,9 @@ void bench_record_put_run_of(bench_record *record, const bench_run *run, int nra
 /* Writes what else makes times of a candidate comparable: buffers, mode, graph, binding, cores and
  * settings, and the thread blocks of kernels. mode: how operations follow each other. peer: NULL
  * for weir; else what the peer reports of its settings, which follows those of the environment.
- * sms: 0 if unknown. */
+ * sms: 0 if unknown. errors: err_max and err_rms; NULL: results are exact. */
 void bench_record_put_conditions(bench_record *record, const bench_run *run, const char *mode,
-                                 const char *peer, int is_starved, int sms);
+                                 const char *peer, int is_starved, int sms, const double *errors);
 /* Writes times and bandwidths, median_us to busbw_gbs; stats NULL: they are unknown. */
 void bench_record_put_times(bench_record *record, const bench_stats *stats, double algbw_gbs,
                             double busbw_gbs);

@@ -52,6 +52,13 @@ static void write_remarks(FILE *out, const bench_run *run, const bench_rank_info
         write_subject(out, row, placement, result);
         bench_remarks_last_rank(out, run, infos, &result->late);
     }
+    if (result->is_quantized) {
+        write_subject(out, row, placement, result);
+        fprintf(out,
+                "errors, relative to the root mean square of the sums: largest %.2g%%, root mean "
+                "square %.2g%%\n",
+                100 * result->errors[0], 100 * result->errors[1]);
+    }
     if (result->unsteady) {
         write_subject(out, row, placement, result);
         fprintf(out, "times still fell after %d warm-up%s; -w N sets more\n", result->warmups,

@@ -92,7 +92,7 @@ static void csv_row(bench_report *report, const replay_measurement *m, const row
                                 r->subject->candidate.peer &&
                                     r->subject->candidate.peer->kind == BENCH_PEER_VENDOR &&
                                     report->run->job->starves_peers,
-                                0);
+                                0, NULL);
     bench_record_end(f);
     bench_csv_record(&report->csv, f);
     bench_csv_flush(&report->csv);

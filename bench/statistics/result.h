@@ -70,6 +70,9 @@ typedef struct bench_result {
     int peer;         /* 1: a peer; 0: weir */
     int is_starved;   /* 1: threads of the peer's library have no core of their own */
     int is_users;     /* 1: a user's kernel */
+    int is_quantized; /* 1: --wire: errors are the largest and the mean one of rank 0's output,
+                         divided by the root mean square of the exact sums */
+    double errors[2];
     int ran;          /* 0: it cannot make this call, or the algorithm does not apply */
     char refusal[96]; /* the reason; else empty. algo then names the algorithm that served the call
                          instead of the one that was asked for, or is empty */

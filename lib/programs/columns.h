@@ -8,7 +8,7 @@
 #define WEIR_PROGRAMS_COLUMNS_H
 
 /* The value of the first column: increased with each change of the list. */
-enum { WEIRI_COLUMNS_SCHEMA = 9 };
+enum { WEIRI_COLUMNS_SCHEMA = 10 };
 
 /* How the fields of a column are written; all but names are decimal numbers, or empty. */
 typedef enum weiri_column_form {
@@ -83,6 +83,8 @@ typedef enum weiri_column_form {
     X(SPLIT, split, NAME)                                                                          \
     X(GROUP, group, NAME)                                                                          \
     X(SMS, sms, WHOLE)                                                                             \
-    X(SMS_BUDGET, sms_budget, NAME)
+    X(SMS_BUDGET, sms_budget, NAME)                                                                \
+    X(ERR_MAX, err_max, RATE)                                                                      \
+    X(ERR_RMS, err_rms, RATE)
 
 #endif

@@ -6,6 +6,7 @@
  * element and a wrong scale are found. Wrong arguments are refused.
  */
 #include "verify/tests/support/comm_ranks.h"
+#include "verify/tests/support/unit_test.h"
 
 #include "compute/norm.h"
 #include <weir/quantized.h>
@@ -203,6 +204,39 @@ static void faults_body(weir_comm *comm, int *failures)
     }
 }
 
+/* Normal data: the root mean square error stays below 3% of that of the sums if data are quantised
+ * once, below 4.5% if twice; for int8, below 0.8%
+ * and 1.2%. */
+static void normal_body(weir_comm *comm, int *failures)
+{
+    enum { COUNT = 20000, TERMS = 12 };
+    float *x = malloc(COUNT * sizeof *x), *exact = malloc(COUNT * sizeof *x);
+    float *out = malloc(COUNT * sizeof *x);
+    for (int format = 0; format < WEIR_QUANTIZATIONS; format++) {
+        double errors = 0, sums = 0;
+        uint64_t state = 7 + 100 * (uint64_t)weir_comm_rank(comm);
+        for (size_t i = 0; i < COUNT; i++) {
+            x[i] = -TERMS / 2; /* a sum of uniform numbers is nearly normal */
+            for (int term = 0; term < TERMS; term++)
+                x[i] += (float)test_random_fraction(&state);
+        }
+        EXPECT_OK(failures, weir_allreduce(comm, x, exact, COUNT, WEIR_FLOAT, WEIR_SUM, NULL));
+        EXPECT_OK(failures, weir_allreduce_quantized(comm, x, out, COUNT, WEIR_FLOAT, WEIR_SUM,
+                                                     (weir_quantization)format, NULL));
+        for (size_t i = 0; i < COUNT; i++) {
+            const double error = (double)out[i] - (double)exact[i];
+            errors += error * error;
+            sums += (double)exact[i] * (double)exact[i];
+        }
+        const double most =
+            (weir_comm_nranks(comm) == 2 ? 0.03 : 0.045) / (format == WEIR_QUANTIZED_FP8 ? 1 : 3);
+        EXPECT(failures, errors > 0 && errors < most * most * sums);
+    }
+    free(x);
+    free(exact);
+    free(out);
+}
+
 static void refuse(weir_comm *comm, const float *in, float *out, weir_dtype dtype, weir_op op,
                    weir_quantization format, const char *why, int *failures)
 {
@@ -252,6 +286,8 @@ int main(void)
         COMM_TEST("5 ranks", 5, variants_body),
         COMM_TEST("several chunks, 2 ranks", 2, long_body),
         COMM_TEST("several chunks, 4 ranks", 4, long_body),
+        COMM_TEST("normal data, 2 ranks", 2, normal_body),
+        COMM_TEST("normal data, 4 ranks", 4, normal_body),
         COMM_TEST("numbers that are not finite, 2 ranks", 2, special_body),
         COMM_TEST("numbers that are not finite, 3 ranks", 3, special_body),
         COMM_TEST("planted faults are found, 2 ranks", 2, faults_body),

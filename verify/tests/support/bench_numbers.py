@@ -39,8 +39,8 @@ COLUMNS = ("schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,co
            "determinism,gpu_samples,gpu_throttled,throttle_reasons,sm_mhz,memory_mhz,"
            "power_w,temperature_c,dist,counts,ceiling_pct,tokens,hidden,experts,topk,layout,"
            "dispatch_dtype,link_bytes,expert_bytes,last_rank,last_share,skew_us,buffers,mode,"
-           "graph,binding,cores,settings,unjudged,split,group,sms,sms_budget").split(",")
-SCHEMA = 9  # grows with COLUMNS
+           "graph,binding,cores,settings,unjudged,split,group,sms,sms_budget,err_max,err_rms").split(",")
+SCHEMA = 10  # grows with COLUMNS
 WORDS = set("run_id,utc,host,collective,backend,transport,contender,algo,dtype,redop,placement,verify,"
             "oracle,special,determinism,throttle_reasons,dist,counts,layout,dispatch_dtype,buffers,mode,binding,settings,unjudged,split,group,sms_budget".split(","))
 OPTIONS = {"min_bytes": 32 << 20, "max_bytes": 32 << 20, "step_bytes": 1 << 20, "step_factor": 1,
@@ -48,7 +48,7 @@ OPTIONS = {"min_bytes": 32 << 20, "max_bytes": 32 << 20, "step_bytes": 1 << 20, 
            "op": "sum", "dtype": "float", "root": 0, "blocking": 0, "rank_time": 3, "timeout_s": 0,
            "registration": 0, "unalign_elements": 0, "backend": "auto", "transport": "auto",
            "algo": "auto", "peers": [], "with": [], "beside": [], "mode": "throughput", "cold": 0, "asleep": 0,
-           "verify": "both", "determinism": 0, "sms": 0, "invariant": 0, "buffers": "weir", "dist": "spread:1", "counts": "host",
+           "verify": "both", "determinism": 0, "sms": 0, "invariant": 0, "fuse": "off", "hidden": 8192, "wire": "off", "buffers": "weir", "dist": "spread:1", "counts": "host",
            "unproved": 0, "seed": 1}
 
 
@@ -317,7 +317,7 @@ def check_conditions(case, row):
     test_bench_intervals computes: here what is possible."""
     cores = len(os.sched_getaffinity(0))
     for column, value in {"buffers": "unregistered" if case.buffers == "plain" else "registered",
-                          "mode": "back-to-back", "graph": 0, "settings": "", "unjudged": "", "split": "", "group": "", "sms": "", "sms_budget": ""}.items():
+                          "mode": "back-to-back", "graph": 0, "settings": "", "unjudged": "", "split": "", "group": "", "sms": "", "sms_budget": "", "err_max": "", "err_rms": ""}.items():
         same(column, row[column], str(value))
     holds(f"binding {row['binding']} is a word", row["binding"] in ("weir", "none"))
     holds(f"cores {row['cores']} of {case.ranks} ranks",

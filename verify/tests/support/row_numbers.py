@@ -67,7 +67,7 @@ def check_row(row):
 
 PHASES = {"dispatch": "barrier-operation", "combine": "barrier-operation", "pair": "barrier-operation", "chain": "back-to-back"}
 EMPTY = ("gpu_throttled,throttle_reasons,sm_mhz,memory_mhz,power_w,temperature_c,counts,ceiling_pct,settings,split,group,sms,"
-         "sms_budget").split(",")
+         "sms_budget,err_max,err_rms").split(",")
 MOE = "tokens,hidden,experts,topk,layout,dispatch_dtype,link_bytes,expert_bytes".split(",")
 LATE = "last_rank,last_share,skew_us".split(",")
 
@@ -82,7 +82,7 @@ def expected_of(kind, row):
     """Columns of a row of a run on one node of the host, as values, or as sets of them."""
     is_checked, name = row["verify"] != "off", row["collective"]
     wanted = {column: "" for column in EMPTY}
-    wanted.update({"schema": "9", "backend": "host", "nnodes": "1", "root": "-1", "placement": "out", "special": "off", "determinism": "off",
+    wanted.update({"schema": "10", "backend": "host", "nnodes": "1", "root": "-1", "placement": "out", "special": "off", "determinism": "off",
                    "gpu_samples": "0", "graph": "0", "mode": "back-to-back", "buffers": "registered", "binding": {"weir", "none"},
                    "unjudged": {"", "one-core"}, "oracle": "exact" if is_checked else "none", "dist": "",
                    "transport": "shm" if row["contender"].startswith("weir") else ""})

@@ -22,7 +22,7 @@
 #define NEWEST_HEADER                                                                              \
     NEW_HEADER ",tokens,hidden,experts,topk,layout,dispatch_dtype,link_bytes,expert_bytes,"        \
                "last_rank,last_share,skew_us,buffers,mode,graph,binding,cores,settings,unjudged,"  \
-               "split,group,sms,sms_budget"
+               "split,group,sms,sms_budget,err_max,err_rms"
 #define ROW "1,r1,2026-01-01T00:00:00Z,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,"
 #define TIMES ",2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.0008,0.0014,pass,0"
 
@@ -141,7 +141,7 @@ TEST(csv_is_written_as_it_was_read)
         "float,none,-1,out,1024,2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1024,0.0896,pass,0,"
         "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5,128,7168,256,8,"
         "expert,\"f8,e4m3\",4096,8192,5,0.8125,9.200,registered,batches,20,weir,0.25,"
-        "NCCL_ALGO=Ring NCCL_PROTO=LL,one-core,mod:2,1,8,16\n";
+        "NCCL_ALGO=Ring NCCL_PROTO=LL,one-core,mod:2,1,8,16,0.125,0.031\n";
     reading made;
     read_text(&made, "a.csv", text);
     char *written = printed(&made.set, results_print_csv);
@@ -185,7 +185,7 @@ static void expect_same_rows(const results_set *set,
 }
 
 #define JSON_ROW(more)                                                                             \
-    "{\"schema\": 9, \"run_id\": \"r1\", \"utc\": \"2026-01-01T00:00:00Z\", "                      \
+    "{\"schema\": 10, \"run_id\": \"r1\", \"utc\": \"2026-01-01T00:00:00Z\", "                     \
     "\"host\": \"a \\\"b\\\", \xc3\xbc\", \"collective\": \"alltoallv\", \"backend\": \"cuda\", "  \
     "\"transport\": \"cuda_ipc\", \"nranks\": 8, \"nnodes\": 1, \"contender\": \"weir\", "         \
     "\"algo\": \"p:4x32\", \"dtype\": \"float\", \"redop\": \"none\", \"root\": -1, "              \
@@ -199,7 +199,8 @@ static void expect_same_rows(const results_set *set,
     "\"last_share\": 0.8125, \"skew_us\": null, \"buffers\": \"registered\", "                     \
     "\"mode\": \"batches\", \"graph\": 20, \"binding\": \"\", \"cores\": null, "                   \
     "\"settings\": \"NCCL_ALGO=Ring\", \"unjudged\": \"one-core\", "                               \
-    "\"split\": \"mod:2\", \"group\": \"all\", \"sms\": 8, \"sms_budget\": \"16\"}"
+    "\"split\": \"mod:2\", \"group\": \"all\", \"sms\": 8, \"sms_budget\": \"16\", "               \
+    "\"err_max\": 0.125, \"err_rms\": null}"
 #define JSON_TIMES                                                                                 \
     "\"median_us\": 10.000, \"min_us\": 9.120, \"max_us\": 12.000, \"p99_us\": 11.000, "           \
     "\"ci_low_us\": 9.900, \"ci_high_us\": 10.100, \"algbw_gbs\": 0.102402, "                      \
@@ -276,7 +277,7 @@ TEST(fields_that_contradict_each_other_and_unknown_schemas_are_reported)
     expect("a.csv",
            OLD_HEADER "\n9"
                       "9,r1,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,8" TIMES "\n",
-           1, "a.csv:2: unknown schema '99': this program knows 1 to 9");
+           1, "a.csv:2: unknown schema '99': this program knows 1 to 10");
     expect("a.csv",
            OLD_HEADER "\nx,r1,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,8" TIMES "\n",
            1, "schema 'x' is not a number");
