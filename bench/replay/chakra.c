@@ -27,8 +27,13 @@ static weir_status chakra_get(chakra_file *file, unsigned char *to, size_t bytes
 {
     weir_status status = WEIR_OK;
     size_t more = 1;
-    for (*got = 0; *got < bytes && more && status == WEIR_OK; *got += more)
-        status = replay_source_read(file->source, to + *got, bytes - *got, &more);
+    for (*got = 0; *got < bytes && more && status == WEIR_OK; *got += more) {
+        char *data;
+        status = replay_source_peek(file->source, &data, &more);
+        more = more < bytes - *got ? more : bytes - *got;
+        memcpy(to + *got, data, more);
+        replay_source_take(file->source, more);
+    }
     return status;
 }
 

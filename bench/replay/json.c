@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 1 << 18, DEPTH_MAX = 64 };
+enum { DEPTH_MAX = 64 };
 
 /* A file, and the text of its last value. */
 typedef struct json_file {
     replay_source *source;
-    char *block, *text; /* each with a NUL behind it */
+    char *block; /* what is read of the file, and a NUL */
+    char *text;
     size_t at, end, length;
     long line;
     int is_cut;
@@ -23,13 +24,11 @@ typedef struct json_file {
 /* Reads the next block. 0: there is none. */
 static int json_fill(json_file *json)
 {
+    replay_source_take(json->source, json->end);
     json->at = json->end = 0;
     if (json->status == WEIR_OK)
-        json->status = replay_source_read(json->source, json->block, BLOCK_BYTES, &json->end);
-    if (json->status != WEIR_OK)
-        json->end = 0;
-    json->block[json->end] = '\0';
-    return json->end > 0;
+        json->status = replay_source_peek(json->source, &json->block, &json->end);
+    return json->status == WEIR_OK && json->end > 0;
 }
 
 /* The next character, or -1 at the end of the file. */
@@ -186,12 +185,10 @@ weir_status replay_json_read(replay_reader *reader, replay_source *source, const
                              replay_json_use use, void *context)
 {
     json_file json = {.source = source, .line = 1};
-    replay_pool pool = {NULL, 0};
     weir_status status = WEIR_OK;
-    json.block = replay_take(&pool, BLOCK_BYTES + 1, 1);
-    json.text = replay_take(&pool, REPLAY_JSON_TEXT_BYTES + 1, 1);
-    if (pool.has_failed)
-        status = replay_no_memory();
+    json.text = malloc(REPLAY_JSON_TEXT_BYTES + 1);
+    if (!json.text || !json_fill(&json))
+        status = json.text ? WEIR_OK : replay_no_memory();
     else if (list)
         status = json_members(&json, list, use, context);
     else
@@ -201,7 +198,7 @@ weir_status replay_json_read(replay_reader *reader, replay_source *source, const
     reader->trace->is_cut |= json.fault != NULL;
     if (status == WEIR_OK && json.fault)
         replay_note(reader, json.line, "%s: what follows is left out", json.fault);
-    replay_pool_free(&pool);
+    free(json.text);
     return status;
 }
 

@@ -188,10 +188,8 @@ static weir_status add_file(replay_reader *reader, const char *path)
     return WEIR_OK;
 }
 
-static const replay_format *recognise(const replay_source *source)
+static const replay_format *recognise(const char *head, size_t bytes)
 {
-    size_t bytes;
-    const char *head = replay_source_head(source, &bytes);
     for (int i = 0; i < FORMATS; i++)
         if (formats[i]->recognises(head, bytes))
             return formats[i];
@@ -216,6 +214,7 @@ static weir_status read_file(replay_reader *reader, const char *name, const char
                              size_t length)
 {
     replay_source *source = NULL;
+    char *head = NULL;
     size_t bytes = 0;
     if (reader->trace->nfiles > UINT16_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "more than %d files", UINT16_MAX);
@@ -223,8 +222,9 @@ static weir_status read_file(replay_reader *reader, const char *name, const char
     if (status != WEIR_OK)
         return status;
     status = add_file(reader, name);
-    replay_source_head(source, &bytes);
-    const replay_format *format = recognise(source);
+    if (status == WEIR_OK)
+        status = replay_source_peek(source, &head, &bytes);
+    const replay_format *format = status == WEIR_OK ? recognise(head, bytes) : NULL;
     if (status == WEIR_OK && format) {
         status = set_format(reader, format);
         if (status == WEIR_OK)

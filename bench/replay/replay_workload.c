@@ -5,8 +5,6 @@
 #include "bench/job/exchange.h"
 #include "bench/replay/read.h"
 #include "bench/replay/replay_output.h"
-#include "bench/replay/scale.h"
-#include "bench/replay/timeline.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A recording for another number of ranks: see scale.h. */
-#include "bench/replay/scale.h"
+/* A recording for another number of ranks: see trace.h. */
+#include "bench/replay/trace.h"
 
 #include "base/error.h"
 

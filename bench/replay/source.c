@@ -93,12 +93,6 @@ void replay_source_close(replay_source *source)
     free(source);
 }
 
-const char *replay_source_head(const replay_source *source, size_t *bytes)
-{
-    *bytes = source->end;
-    return source->data;
-}
-
 /* Moves what is left to the beginning of the buffer, and fills the rest. */
 static weir_status source_refill(replay_source *source)
 {
@@ -108,14 +102,17 @@ static weir_status source_refill(replay_source *source)
     return source_fill(source);
 }
 
-weir_status replay_source_read(replay_source *source, void *to, size_t bytes, size_t *got)
+weir_status replay_source_peek(replay_source *source, char **data, size_t *bytes)
 {
     weir_status status = source->at < source->end ? WEIR_OK : source_refill(source);
-    const size_t left = source->end - source->at;
-    *got = left < bytes ? left : bytes;
-    memcpy(to, source->data + source->at, *got);
-    source->at += *got;
+    *data = source->data + source->at;
+    *bytes = source->end - source->at;
     return status;
+}
+
+void replay_source_take(replay_source *source, size_t bytes)
+{
+    source->at += bytes;
 }
 
 /* Skips what is left of a line that is too long. */

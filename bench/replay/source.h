@@ -16,11 +16,12 @@ typedef struct replay_source replay_source;
 weir_status replay_source_open(const char *path, const char *data, size_t bytes,
                                replay_source **source);
 void replay_source_close(replay_source *source);
-/* The first REPLAY_HEAD_BYTES or more, or all of a shorter file, followed by a NUL; until the first
- * read, which begins with them. */
-const char *replay_source_head(const replay_source *source, size_t *bytes);
-/* Reads up to `bytes`; *got is 0 at the end of the file. WEIR_ERR_SYSTEM. */
-weir_status replay_source_read(replay_source *source, void *to, size_t bytes, size_t *got);
+/* Finds what is read and not yet taken, followed by a NUL; reads more if that is nothing. *bytes is
+ * 0 at the end of the file; at its beginning REPLAY_HEAD_BYTES or more, or the whole file.
+ * WEIR_ERR_SYSTEM. */
+weir_status replay_source_peek(replay_source *source, char **data, size_t *bytes);
+/* Takes so many of these bytes. */
+void replay_source_take(replay_source *source, size_t bytes);
 /* Reads a line of at most REPLAY_LINE_BYTES, without its end: *line is NULL at the end of the file,
  * and else valid until the next call; *whole is 0 if the line has no end, because the file was cut
  * or the line is longer (its rest is skipped). *length counts NUL bytes in the line as well. */

@@ -1,5 +1,5 @@
-/* The time line of a step as SVG: see timeline.h. */
-#include "bench/replay/timeline.h"
+/* The time line of a step as SVG, ranks by time, with a colour for each kind of call. */
+#include "bench/replay/replay_output.h"
 
 #include "base/write_file.h"
 #include "bench/job/exchange.h"

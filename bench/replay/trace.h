@@ -143,6 +143,13 @@ void replay_trace_free(replay_trace *trace);
 /* Prints the notes, one line each: "FILE:LINE: TEXT", with how many more there are. */
 void replay_notes_print(const replay_trace *trace, FILE *to);
 
+/* --ranks: makes the calls of nranks ranks from those of rank 0. There is a rule only if every
+ * communicator has all ranks and every rank makes the same calls, without sends, receives and
+ * counts for each rank. allreduce, broadcast, reduce and barrier stay as they are; of the others
+ * the larger buffer keeps its size, rounded up to a whole element for each rank. A root must exist.
+ * WEIR_ERR_INVALID if there is no rule; the error line names the call. */
+weir_status replay_scale(replay_trace *trace, int nranks);
+
 /* Writes the trace as text, which replay_read reads: see docs/user/replay.md. 0, or -1 and errno is
  * set. */
 int replay_text_write(const replay_trace *trace, FILE *to);
