@@ -230,7 +230,8 @@ if [ -x ./weir-report ]; then
     mkdir "$scratch/home"
     cp -r "$scratch/quiet" "$scratch/home/nights"
     guide_reports() {
-        commands_of 'baseline latest' >"$scratch/commands" && [ "$(wc -l <"$scratch/commands")" -eq 5 ] || return 1
+        { commands_of builds.html && commands_of 'baseline latest'; } >"$scratch/commands"
+        [ "$(wc -l <"$scratch/commands")" -eq 5 ] || return 1
         sed -i "s,-o \([a-z]*\.html\),-o $scratch/home/\1," "$scratch/commands"
         HOME=$scratch/home PATH=$PWD:$PATH bash -euo pipefail "$scratch/commands"
     }
