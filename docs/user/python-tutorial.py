@@ -1,9 +1,8 @@
 # %% [markdown]
 # # weir from Python: a tutorial
 #
-# Open this file in Jupyter (with jupytext), in VS Code or in Spyder, which show it as a notebook, or run it with `python`.
-# It needs NumPy and [the package](python.md). Lines that begin with `#>` show what a cell prints; weir's tests
-# run every cell and compare.
+# Jupyter (with jupytext), VS Code and Spyder show this file as a notebook. You can also run it with `python`. It needs NumPy and
+# [the package](python.md). Lines that begin with `#>` show what a cell prints.
 
 # %%
 import numpy
@@ -17,8 +16,8 @@ print(weir.__version__, weir.version().split()[0])
 # %% [markdown]
 # ## Ranks in a notebook
 #
-# Programs get their ranks from a launcher and call `weir.init()`. In a notebook `weir.spawn` starts ranks on this node: it runs a
-# function on each of them, with a communicator, and returns their results.
+# The processes of a job are called ranks. Usually, a launcher starts them, and each calls `weir.init()`. In a notebook, `weir.spawn`
+# starts ranks on this node instead. It runs a function on each rank, with a communicator as argument, and returns the results.
 
 
 # %%
@@ -34,8 +33,8 @@ print(weir.spawn(mean_of, 4)[0])
 # %% [markdown]
 # ## Moving data
 #
-# `all_gather` and `all_to_all` return new arrays unless `out` is passed. Blocks of different lengths go by `all_to_all_v`;
-# the receivers need not know the lengths.
+# `all_gather` and `all_to_all` return new arrays, unless you pass `out`. `all_to_all_v` sends blocks of different lengths. The
+# receivers need not know the lengths.
 
 
 # %%
@@ -55,8 +54,8 @@ for rank, result in enumerate(weir.spawn(exchange, 2)):
 # %% [markdown]
 # ## When a rank dies
 #
-# Every wait has a deadline and notices dead ranks. The other ranks get `PeerError`, which names the dead one, and can then only
-# destroy the communicator, which leaving `spawn` does. `spawn` itself raises `RankError` for the rank that caused it.
+# Every wait has a deadline, and ends if a rank dies. The other ranks then get a `PeerError`, which names the dead rank. After this
+# error, a communicator can only be destroyed. `spawn` does this, and raises a `RankError` for the rank that died.
 
 
 # %%
@@ -76,9 +75,9 @@ except weir.RankError as error:
 # %% [markdown]
 # ## Measuring
 #
-# `python -m weir.bench` prints tables, and the C benchmarks measure more carefully and write CSV files for `weir.results.load`.
-# Your measurements can be plotted as well: rows need the columns below. Registered memory (`comm.empty`) is shared
-# with the other ranks, so that long calls need no copies.
+# `python -m weir.bench` prints tables. The C benchmarks measure more carefully, and write CSV files for `weir.results.load`. You can
+# also plot your own measurements, if their rows have the columns below. `comm.empty` allocates registered memory, which other ranks
+# can access, so that long calls need no copies.
 
 
 # %%
@@ -111,9 +110,9 @@ chart
 # %% [markdown]
 # ## A plan: a collective as data
 #
-# A plan is a list of steps for each rank. `check` proves that it is right for every order of execution, and an executor runs it.
-# The number 0 below is a thread block; `BEFORE` and `AFTER` are fences: the steps before a signal are complete when it is sent, and
-# the steps after a wait begin when it has ended.
+# A plan is a list of steps for each rank. `check` proves that the plan is right in every order of execution. An executor runs the plan.
+# In the cell below, the number 0 is a thread block. `BEFORE` and `AFTER` are fences: the steps before a signal are complete when the
+# signal is sent, and the steps after a wait begin when the wait has ended.
 
 
 # %%
@@ -148,5 +147,5 @@ print(weir.spawn(run_plan, 2))
 # %% [markdown]
 # ## Where to go next
 #
-# [weir from Python](python.md) lists the calls, [PyTorch](pytorch.md) has operators and a backend of `torch.distributed`,
-# [Expert parallelism](moe.md) dispatch and combine for mixture-of-experts layers.
+# [weir from Python](python.md) lists the calls. [PyTorch](pytorch.md) describes operators and a backend of `torch.distributed`.
+# [Expert parallelism](moe.md) describes dispatch and combine for mixture-of-experts layers.
