@@ -42,7 +42,7 @@ static weir_status observed_node(observed_file *file, const replay_json_value *v
         return WEIR_OK;
     }
     call.line = value->line;
-    call.order = replay_json_whole(replay_json_find(value->text, "id"));
+    call.order = replay_json_number(value->text, "id");
     char *lists[] = {
         list_of(value->text, "inputs", "values"), list_of(value->text, "inputs", "types"),
         list_of(value->text, "outputs", "values"), list_of(value->text, "outputs", "types")};

@@ -150,12 +150,6 @@ static void inspector_order(replay_reader *reader, int rank, size_t first)
     replay_join_pairs(reader, rank, first);
 }
 
-static void inspected_text(const char *object, const char *key, char *to, size_t bytes)
-{
-    if (!replay_json_text(replay_json_find(object, key), to, bytes))
-        *to = '\0';
-}
-
 /* Whether a counter of lost calls, such as num_dropped_coll, is above 0. */
 static int inspected_lost(const char *object)
 {
@@ -165,12 +159,13 @@ static int inspected_lost(const char *object)
     return 0;
 }
 
+#define TEXT(key, member) replay_json_string(object, key, call.member, sizeof call.member)
+#define WHOLE(key) replay_json_number(object, key)
+
 static weir_status inspector_object(void *context, const replay_json_value *value)
 {
     const char *object = value->text;
     inspected call = {.line = value->line, .lost = inspected_lost(object)};
-#define TEXT(key, member) inspected_text(object, key, call.member, sizeof call.member)
-#define WHOLE(key) replay_json_whole(replay_json_find(object, key))
     TEXT("id", comm);
     TEXT("inspector_output_format_version", version);
     TEXT("rec_mechanism", writer);

@@ -284,3 +284,14 @@ int replay_json_text(const char *value, char *to, size_t bytes)
     *to = '\0';
     return from >= end;
 }
+
+void replay_json_string(const char *object, const char *key, char *to, size_t bytes)
+{
+    if (!replay_json_text(replay_json_find(object, key), to, bytes))
+        *to = '\0';
+}
+
+int64_t replay_json_number(const char *object, const char *key)
+{
+    return replay_json_whole(replay_json_find(object, key));
+}

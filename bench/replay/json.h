@@ -43,4 +43,8 @@ double replay_json_real(const char *value);
  * beginning fits. */
 int replay_json_text(const char *value, char *to, size_t bytes);
 
+/* A member of a value: a string, "" if it is none or does not fit; a whole number, or -1. Pure. */
+void replay_json_string(const char *object, const char *key, char *to, size_t bytes);
+int64_t replay_json_number(const char *object, const char *key);
+
 #endif

@@ -29,15 +29,8 @@ static int is_kernel(const char *name)
     return !strncmp(name, "nccl", 4) && strstr(name, "Kernel");
 }
 
-/* Copies a string; "" if it does not fit. */
-static void take_text(const char *event, const char *key, char *to, size_t bytes)
-{
-    if (!replay_json_text(replay_json_find(event, key), to, bytes))
-        *to = '\0';
-}
-
-#define TEXT(key, to) take_text(event, key, to, sizeof(to))
-#define WHOLE(key) replay_json_whole(replay_json_find(event, key))
+#define TEXT(key, to) replay_json_string(event, key, to, sizeof(to))
+#define WHOLE(key) replay_json_number(event, key)
 
 static weir_status kineto_call(kineto_file *file, const char *event, long line)
 {
@@ -103,7 +96,7 @@ static weir_status kineto_use(void *context, const replay_json_value *value)
                            "schemaVersion %lld; version 1 can be read", (long long)whole);
     if (strcmp(value->key, "distributedInfo") != 0)
         return WEIR_OK;
-    file->rank = replay_json_whole(replay_json_find(value->text, "rank"));
+    file->rank = replay_json_number(value->text, "rank");
     return replay_torch_groups(file->torch, value->text);
 }
 
