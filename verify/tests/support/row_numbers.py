@@ -86,6 +86,8 @@ def expected_of(kind, row):
                    "gpu_samples": "0", "graph": "0", "mode": "back-to-back", "buffers": "registered", "binding": {"weir", "none"},
                    "unjudged": {"", "one-core"}, "oracle": "exact" if is_checked else "none", "dist": "",
                    "transport": "shm" if row["contender"].startswith("weir") else ""})
+    if not row["contender"].startswith("weir"):
+        wanted["settings"] = {row["settings"]}  # those of the environment, which the tests' runner may have
     if kind != "moe":
         wanted.update({column: "" for column in MOE})
     if kind == "replay" or name in ("init", "moe_pair"):
