@@ -104,11 +104,11 @@ slow_link() { # three tries: other programs use the cores as well
     done
 }
 measure_slow_link() {
-    ends_with 0 $many 4 1 '{"links": {"1-2": {"delay_s": 0.005}}}' ./bench_p2p --transport tcp --quiet --visits 1 \
+    ends_with 0 $many 4 1 '{"links": {"1-2": {"delay_s": 0.05}}}' ./bench_p2p --transport tcp --quiet --visits 1 \
         --pattern pingpong -n 6 -w 1 -b 8 -e 8
 }
 names_pair() {
-    [ "$(grep -c '^# slow: ' "$out")" -eq 1 ] && grep -q '^# slow: rank 1 (.*) and rank 2 (.*): [5-9][0-9][0-9][0-9]\.[0-9]* us' "$out"
+    [ "$(grep -c '^# slow: ' "$out")" -eq 1 ] && grep -q '^# slow: rank 1 (.*) and rank 2 (.*): [5-9][0-9][0-9][0-9][0-9]\.[0-9]* us' "$out"
 }
 if ! ends_with 0 $many 2 1 '{}' ./bench_p2p --transport tcp --quiet --pattern pingpong -n 2 -b 8 -e 8 && tail -n 1 "$err" | grep -q "no emulated hosts"; then
     skip "a delayed link of four hosts" "$(tail -n 1 "$err")"
