@@ -149,14 +149,14 @@ static void place_buffers(const state *s, int32_t **in, int32_t **out)
  * and beyond it. */
 static size_t changed_elsewhere(const state *s, const int32_t *in, const int32_t *out, int in_place)
 {
-    const size_t nin = blocks_in(s) * s->count, nout = blocks_out(s) * s->count;
+    const size_t inputs = blocks_in(s) * s->count, outputs = blocks_out(s) * s->count;
     size_t changed = 0;
-    for (size_t i = 0; i < nin && !in_place; i++)
+    for (size_t i = 0; i < inputs && !in_place; i++)
         changed += in[i] != element(s, s->rank, i);
     for (size_t i = 0; i < (size_t)s->nranks * s->count + GUARD; i++) {
         const int32_t *at = &s->out[i];
         const int is_used =
-            (at >= out && at < out + nout) || (in_place && at >= in && at < in + nin);
+            (at >= out && at < out + outputs) || (in_place && at >= in && at < in + inputs);
         changed += !is_used && *at != (int32_t)0xeeeeeeee;
     }
     if (changed)
