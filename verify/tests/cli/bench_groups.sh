@@ -62,7 +62,12 @@ assert [(row["group"], row["nranks"], row["count"]) for row in rows[:4]] == [
     ("all", "2", "128"), ("0", "2", "128"), ("1", "2", "128"), ("2", "1", "256")], rows'
 check "a root beyond the smallest group is a usage error" ends_with 2 ./bench_broadcast -g 5 --split div:2 -r 1
 check "the message says how many ranks it has" says 'there is 1 rank in a group; give a root from 0 to 0'
-check "alltoallv needs equal groups" ends_with 2 ./bench_alltoallv -g 5 --split div:2
+./weir-plan make allreduce_ring --ranks 2 >"$scratch/ring.json" 2>"$err" </dev/null
+for needs in "alltoallv" "p2p --pattern shift" "allreduce --plan $scratch/ring.json"; do
+    # shellcheck disable=SC2086 # words
+    check "$needs needs equal groups" eval \
+        'ends_with 2 ./bench_$needs -g 5 --split div:2 && says "divides 5 ranks into groups of different sizes; patterns, plans and alltoallv need equal ones"'
+done
 
 check "a fault ends with 1" ends_with 1 ./bench_allreduce -g 4 --split div:2 -b 4K -e 4K -n 4 --inject flip-bit --csv "$csv"
 check "each group counts its own wrong element" judged '

@@ -4,8 +4,8 @@
  * parallelism and channels, and destroy everything. The rank must end with an error whose text has
  * the cause, or go on with right data. All other ranks must end. No rank may crash, hang, have
  * wrong data, or leave memory, descriptors or threads behind. Interrupted and short calls must not
- * be noticed. A short run takes a sample of the calls; `test_failing_calls FUNCTION NUMBER JOB
- * RANK` takes one.
+ * be noticed. A short run takes the first call of each place in the code, and a sample of all
+ * calls; `test_failing_calls FUNCTION NUMBER JOB RANK` takes one.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/failing_calls.h"
@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 enum {
@@ -26,6 +27,7 @@ enum {
     CALL_LIMIT_MS = 12000,
     COUNT = 3000,
     TEXT_BYTES = 512,
+    PLACES = 1024,
     /* How a rank ends. */
     ENDED_WELL = 0,
     ENDED_BY_ERROR = 10,
@@ -41,10 +43,17 @@ typedef struct job {
     uint64_t samples; /* calls of a function that a short run takes */
 } job;
 
+/* A place in the code that calls a function. */
+typedef struct place {
+    failing_call call;
+    const void *at;
+} place;
+
 /* Memory that the ranks share with the test. */
 typedef struct board {
     failing_plan plan;
-    int armed_rank, is_quiet;
+    int armed_rank, is_quiet, nplaces;
+    place places[PLACES]; /* that called a function on the armed rank */
     weir_unique_id id;
     int has_id;
     char text[TEXT_BYTES]; /* of the armed rank */
@@ -385,6 +394,30 @@ static int run_rank(weir_boot *boot, void *argument)
     return judge(is_armed, released, &o, text, count_held() - held, failing_blocks() - blocks);
 }
 
+/* --------------------------------------------------------------------- places */
+
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+
+/* Adds a place to a list, unless it is there. Returns 1 if it was not. */
+static int place_add(place *places, int *count, place one)
+{
+    for (int i = 0; i < *count; i++)
+        if (places[i].call == one.call && places[i].at == one.at)
+            return 0;
+    if (*count == PLACES)
+        return 0;
+    places[(*count)++] = one;
+    return 1;
+}
+
+/* Called on the armed rank for every call of a function. */
+static void note_place(failing_call call, const void *site)
+{
+    pthread_mutex_lock(&noting);
+    place_add(shared->places, &shared->nplaces, (place){call, failing_place(site)});
+    pthread_mutex_unlock(&noting);
+}
+
 /* ------------------------------------------------------------------ the test */
 
 static const char *ending(int code)
@@ -440,6 +473,27 @@ static int run_patiently(const job *j)
     return failures != 0;
 }
 
+/* Every place that no job before has had, at its first call. */
+static int run_places(const job *j)
+{
+    static place tried[PLACES];
+    static int ntried;
+    int failures = 0, count = 0;
+    for (int i = 0; i < shared->nplaces; i++) {
+        if (!place_add(tried, &ntried, shared->places[i]))
+            continue;
+        shared->plan.call = shared->places[i].call;
+        shared->plan.kind = FAILING_FAILS;
+        shared->plan.only = shared->places[i].at;
+        shared->plan.number = 1;
+        failures += run_patiently(j);
+        count++;
+    }
+    shared->plan.only = NULL;
+    print_message("# %d places\n", count);
+    return failures;
+}
+
 /* The calls of one function, all or a sample in equal steps. */
 static int run_calls(const job *j, failing_call call, failing_kind kind, uint64_t count)
 {
@@ -460,21 +514,24 @@ static int run_job(const job *j)
     uint64_t counts[FAILING_COUNT];
     shared->armed_rank = 1;
     shared->plan.number = 0;
+    shared->nplaces = 0;
+    shared->plan.seen = note_place;
     if (run_once(j))
         return 1;
+    shared->plan.seen = NULL;
     memcpy(counts, shared->plan.counts, sizeof counts);
     for (int call = 0; call < FAILING_COUNT; call++)
         for (int kind = FAILING_FAILS; kind <= FAILING_SHORT; kind++)
             if (counts[call] && failing_has((failing_call)call, (failing_kind)kind))
                 failures += run_calls(j, (failing_call)call, (failing_kind)kind, counts[call]);
-    return failures;
+    return failures + run_places(j);
 }
 
 static void test_job(void **state)
 {
     const double begin_s = now_s();
     if (!is_long_run())
-        long_part("all calls; a short run takes some of each function");
+        long_part("all calls; a short run takes each place once, and some of each function");
     const int failures = run_job(*state);
     print_message("# %.1f s\n", now_s() - begin_s);
     assert_int_equal(failures, 0);
@@ -482,7 +539,7 @@ static void test_job(void **state)
 
 #define JOB(name, ...) AT(name, test_job, (&(job){__VA_ARGS__}))
 static const struct CMUnitTest tests[] = {
-    JOB("2 ranks", "aa", "auto", 0, 4),
+    JOB("2 ranks", "aa", "auto", 0, 1),
     JOB("3 ranks, tcp bootstrap", "aaa", "auto", 1, 1),
     JOB("2 nodes, tcp", "ab", "auto", 0, 1),
     JOB("3 nodes that connect when first used", "abc", "first-use", 0, 1),

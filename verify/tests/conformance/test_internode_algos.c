@@ -250,6 +250,53 @@ static int check_algorithms(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* Whether this rank cannot end the call right if the last rank never begins it. */
+static int needs_last(const state *s)
+{
+    const int is_next = s->rank == 0; /* receives from the last one */
+    if (s->algo->collective == WEIR_COLL_SENDRECV || s->algo->collective == WEIR_COLL_REDUCE)
+        return is_next;
+    return 1;
+}
+
+/* The last rank makes no call: those that need its data end with an error, whatever the algorithm,
+ * and none says that all is well. A communicator for each, as the error ends it. */
+static int check_absent(weir_boot *boot, void *argument)
+{
+    const layout *where = argument;
+    static int32_t in[8 * 401], out[8 * 401];
+    int failures = 0;
+    size_t rows = 0;
+    const weir_algo_info *table = weir_algo_list(&rows);
+    setenv("WEIR_TIMEOUT_MS", "250", 1);
+    for (size_t row = 0; row < rows && !failures; row++) {
+        if (table[row].backend != WEIR_ALGO_INTERNODE)
+            continue;
+        EXPECT_OK(&failures, weir_boot_set_timeout(boot, 20000));
+        weir_comm *comm = open_internode(boot, where);
+        if (!comm)
+            return NO_COMM;
+        state s = {.comm = comm, .algo = &table[row], .count = 401, .in = in, .out = out};
+        s.rank = weir_comm_rank(comm);
+        s.nranks = weir_comm_nranks(comm);
+        EXPECT_OK(&failures, weir_comm_set_algo(comm, s.algo->collective, s.algo->name));
+        if (s.rank < s.nranks - 1) {
+            const weir_status status =
+                run_call(&s, in, out, WEIR_SUM,
+                         s.algo->collective == WEIR_COLL_BROADCAST ? s.nranks - 1 : 0);
+            if (needs_last(&s) && status == WEIR_OK)
+                printf("# %s %s: rank %d has no error\n", weir_collective_name(s.algo->collective),
+                       s.algo->name, s.rank);
+            EXPECT(&failures, !needs_last(&s) || status != WEIR_OK);
+            /* Of two ranks, nobody else can have ended the call: its own wait reports why. */
+            EXPECT(&failures, s.nranks > 2 || !needs_last(&s) || status == WEIR_ERR_TIMEOUT);
+        }
+        EXPECT_OK(&failures, weir_boot_barrier(boot));
+        weir_comm_destroy(comm);
+    }
+    return failures;
+}
+
 /* A rank that passes another count than its peers: all ranks end with an error. */
 static void check_mismatch(weir_comm *comm, const layout *where, int *failures)
 {
@@ -450,6 +497,10 @@ int main(void)
         LAYOUT_RANKS_TEST("every algorithm on 7 interleaved nodes", check_algorithms, "gabcdefg",
                           7),
         LAYOUT_RANKS_TEST("every algorithm on 8 nodes", check_algorithms, "abcdefgh", 8),
+        LAYOUT_RANKS_TEST("every algorithm on 1 + 1 nodes, a rank of which is absent", check_absent,
+                          "ab", 2),
+        LAYOUT_RANKS_TEST("every algorithm on 3 nodes, a rank of which is absent", check_absent,
+                          "abc", 3),
         LAYOUT_RANKS_TEST("tcp: every algorithm on 6 nodes", check_algorithms, "aabcdef", 6, "tcp"),
         LAYOUT_TEST("the cost model selects by size", check_selection, "abcdefgh", 8),
         LAYOUT_RANKS_TEST("a tuning file has the cost model's values", check_cost_lines, "abcdefgh",

@@ -163,6 +163,8 @@ TEST(a_rank_without_a_recording_is_named)
     EXPECT_REFUSED("comm w 0,0\n- r0 w barrier\n", "twice");
     EXPECT_REFUSED("comm w 0\n", "no calls");
     EXPECT_REFUSED("what is this\n", "job.txt:", "not a recording");
+    EXPECT_REFUSED("- read this\n", "job.txt:", "not a recording");
+    EXPECT_REFUSED("1.5 rows of it\n", "job.txt:", "not a recording");
 }
 
 TEST(ranks_are_numbered_without_gaps_and_unused_communicators_removed)
