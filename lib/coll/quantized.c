@@ -35,6 +35,12 @@ const char *weir_quantization_name(weir_quantization format)
     return (unsigned)format < WEIR_QUANTIZATIONS ? names[format] : NULL;
 }
 
+/* The communicator whose GPU has the buffers: of several nodes, that of the GPUs of a node. */
+static weir_comm *quantized_device(weir_comm *comm)
+{
+    return comm->gpu_comm ? comm->gpu_comm : comm;
+}
+
 /* Elements of each rank's share of a chunk: whole groups. */
 static uint64_t quantized_part(uint64_t nranks, uint64_t count)
 {
@@ -61,7 +67,8 @@ static weir_status quantized_stage(quantized *q, weiri_coll *coll)
     const uint64_t own = q->nranks == 2 ? pack : all;
     weir_comm *comm = q->comm;
     weir_status status = WEIR_OK;
-    if (!coll->quantized && comm->gpu && comm->gpu->ops->captures(comm, q->stream))
+    if (!coll->quantized && comm->gpu &&
+        comm->gpu->ops->captures(quantized_device(comm), q->stream))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_allreduce_quantized: the communicator's first call cannot be "
                           "captured in a graph, because it allocates memory");
@@ -80,7 +87,7 @@ static weir_status quantized_step(const quantized *q, const weiri_quantize_step 
     if (!step->count)
         return WEIR_OK;
     if (q->comm->gpu)
-        return weiri_quantize_gpu(q->comm->gpu_comm ? q->comm->gpu_comm : q->comm, step, q->stream);
+        return weiri_quantize_gpu(quantized_device(q->comm), step, q->stream);
     weiri_quantize_host(step);
     return WEIR_OK;
 }
@@ -165,7 +172,7 @@ static weir_status quantized_check(weir_dtype dtype, weir_op op, weir_quantizati
 }
 
 /* Buffers of GPUs are checked here, as the exchanges see staging memory only. */
-static weir_status quantized_check_buffers(const weir_comm *comm, const void *in, const void *out,
+static weir_status quantized_check_buffers(weir_comm *comm, const void *in, const void *out,
                                            size_t bytes)
 {
     if (!in || !out)
@@ -175,8 +182,9 @@ static weir_status quantized_check_buffers(const weir_comm *comm, const void *in
                           "weir_allreduce_quantized: in and out overlap; they may be equal");
     if (!comm->gpu)
         return WEIR_OK;
-    const weir_status status = comm->gpu->ops->check_buffer(comm, in, bytes);
-    return status == WEIR_OK ? comm->gpu->ops->check_buffer(comm, out, bytes) : status;
+    const weir_comm *device = quantized_device(comm);
+    const weir_status status = comm->gpu->ops->check_buffer(device, in, bytes);
+    return status == WEIR_OK ? comm->gpu->ops->check_buffer(device, out, bytes) : status;
 }
 
 weir_status weir_allreduce_quantized(weir_comm *comm, const void *in, void *out, size_t count,
