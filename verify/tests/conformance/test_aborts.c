@@ -10,6 +10,7 @@
 #include "moe/group.h"
 #include "plan/examples/examples.h"
 #include <weir/algo.h>
+#include <weir/blocks.h>
 #include <weir/moe.h>
 
 #include <pthread.h>
@@ -328,6 +329,24 @@ static weir_status wait_compile(weir_comm *comm, weir_mem *mem, weir_conn *conn)
     return weir_kernel_compile(comm, "lib/algo/examples/allgather.cu", "allgather", &made);
 }
 
+static weir_blocks *blocks_before;
+
+static weir_status wait_blocks(weir_comm *comm, weir_mem *mem, weir_conn *conn)
+{
+    weir_blocks *made = NULL;
+    (void)conn;
+    return weir_blocks_create(comm, mem, NULL, &made);
+}
+
+/* Rank 1 stores no tag. */
+static weir_status wait_tag(weir_comm *comm, weir_mem *mem, weir_conn *conn)
+{
+    (void)comm;
+    (void)mem;
+    (void)conn;
+    return weir_blocks_wait(blocks_before, 1, 0, 1, 0);
+}
+
 static const setup_wait setup_waits[] = {
     {"connect", wait_connect, 0},
     {"sem_create", wait_sem, 0},
@@ -340,6 +359,8 @@ static const setup_wait setup_waits[] = {
     {"plan", wait_plan, 1},
     {"context", wait_context, 0},
     {"kernel_compile", wait_compile, 0},
+    {"blocks_create", wait_blocks, 0},
+    {"blocks_wait", wait_tag, 0},
 };
 
 /* How a function is called. */
@@ -364,6 +385,7 @@ static int setup_body(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_connect(comm, 1 - rank, 7, WEIR_TRANSPORT_AUTO, &conn));
     if (!with->where->nnodes)
         EXPECT_OK(&failures, weir_executor_create(comm, &made_before));
+    EXPECT_OK(&failures, weir_blocks_create(comm, mem, NULL, &blocks_before));
     EXPECT_OK(&failures, weir_comm_barrier(comm));
     const double begin_s = now_s();
     if (rank == 0) {
