@@ -236,7 +236,9 @@ static weir_status called_compare_link(const weir_comm *top, int rank)
     if (peer->inbox && called_of_message(top->internode, rank, &arrived))
         status = called_compare_remote(top, rank, &arrived, 1);
     if (status == WEIR_OK && peer->mirror) {
+        weiri_net_lock(top->internode->net); /* another thread may receive a record */
         const weiri_called call = weiri_called_of(peer->mirror);
+        weiri_net_unlock(top->internode->net);
         status = called_compare_remote(top, rank, &call, 0);
     }
     return status;
@@ -262,13 +264,16 @@ static const weiri_where *called_record(const weir_comm *top, int rank)
 static weir_status called_compare_found(const weir_comm *top)
 {
     weiri_called calls[2];
-    int ranks[2];
-    for (int rank = 0; rank < top->nranks; rank++) {
+    int ranks[2], found = 0;
+    if (top->internode)
+        weiri_net_lock(top->internode->net); /* another thread may receive a record */
+    for (int rank = 0; rank < top->nranks && !found; rank++) {
         const weiri_where *where = called_record(top, rank);
-        if (where && weiri_called_found(where, calls, ranks))
-            return called_error(top, ranks[0], &calls[0], ranks[1], &calls[1]);
+        found = where && weiri_called_found(where, calls, ranks);
     }
-    return WEIR_OK;
+    if (top->internode)
+        weiri_net_unlock(top->internode->net);
+    return found ? called_error(top, ranks[0], &calls[0], ranks[1], &calls[1]) : WEIR_OK;
 }
 
 /* Compares the calls of one communicator. */
