@@ -248,9 +248,12 @@ static int check_death(weir_boot *boot, void *argument)
     const layout *where = argument;
     int failures = 0, last = ranks_of(where) - 1;
     char text[8192], named[64];
+    pid_t pids[MOST_RANKS] = {0};
     weir_comm *comm = open_internode(boot, where);
     if (!comm)
         return NO_COMM;
+    pids[weir_comm_rank(comm)] = getpid();
+    EXPECT_OK(&failures, weir_boot_allgather(boot, pids, sizeof *pids));
     EXPECT_OK(&failures, weir_comm_barrier(comm));
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     if (weir_comm_rank(comm) == last)
@@ -264,7 +267,10 @@ static int check_death(weir_boot *boot, void *argument)
     weir_comm_report(comm, text, sizeof text);
     snprintf(named, sizeof named, "rank %d is dead", last);
     EXPECT(&failures, strstr(text, named) != NULL);
-    EXPECT(&failures, strstr(text, "rank 0 (pid") != NULL);
+    for (int rank = 0; rank <= last; rank++) {
+        snprintf(named, sizeof named, "  rank %d (pid %d", rank, (int)pids[rank]);
+        EXPECT(&failures, strstr(text, named) != NULL);
+    }
     /* Every rank has the records of all others, also of ranks to which it is not connected. */
     EXPECT(&failures, !where->first_use || strstr(text, "no answer") == NULL);
     weir_comm_destroy(comm);
