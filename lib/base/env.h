@@ -18,7 +18,7 @@
       "the algorithm of every collective that has an algorithm of this name")                      \
     X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table") \
     X(INVARIANT, "WEIR_INVARIANT", "0",                                                            \
-      "1: the bits of a reduction do not depend on the size, the algorithm or the memory")         \
+      "1: the bits of a reduction do not depend on size, algorithm, memory or number of nodes")    \
     X(MAX_BLOCKS, "WEIR_MAX_BLOCKS", "(the algorithm's)",                                          \
       "largest number of thread blocks in a collective's GPU kernel")                              \
     X(BLOCK_POLICY, "WEIR_BLOCK_POLICY", "default",                                                \
