@@ -159,8 +159,8 @@ said "a misspelt variable is reported with the name that it resembles" \
 grep -q '"WEIR_TIMOUT_MS": "5"' "$scratch/e.json"
 check "the manifest has it" $?
 said "a variable that resembles none" 'WEIR_UNHEARD_OF is no variable of weir' WEIR_UNHEARD_OF=1
-said "a misspelt secret" 'WEIR_BOOT_SECRT is no variable of weir' WEIR_BOOT_SECRT=hidden
-! grep -q hidden "$scratch/e.json" "$scratch/err" "$scratch/out"
+said "a misspelt secret" 'WEIR_BOOT_SECRT is no variable of weir' WEIR_BOOT_SECRT=concealed-word
+! grep -q concealed-word "$scratch/e.json" "$scratch/err" "$scratch/out"
 check "its value is nowhere" $?
 said "variables of nccl-tests that weir does not obey" \
     'nccl-tests that weir does not obey: NCCL_TESTS_DEVICE (' NCCL_TESTS_SPLIT='MOD 2' NCCL_TESTS_DEVICE=1
