@@ -52,7 +52,8 @@ struct bench_candidate {
     char transport[16]; /* the CSV column transport; "": unknown */
     char settings[256]; /* of a peer in a file: what it reports of itself */
     int peer;           /* 0: weir; 1: a peer library */
-    int runs_weir;      /* 1: weir's calls although peer is 1, next to competing calls */
+    int runs_weir;      /* 1: weir's calls although peer is 1, because ratios compare
+                           them with the first candidate */
     int has_threads;    /* 1: the library has threads of its own, which need cores */
     int follows_table;  /* 1: of a vendor's library, with the table of --verify-nccl */
     int is_foreign;     /* 1: a plan or a kernel of a file, which no table lists */

@@ -231,6 +231,7 @@ weir_status bench_candidate_fused_open(bench_job *job, const bench_options *opti
         memcpy(self->settings, inner->settings, sizeof self->settings);
         self->operands = inner->operands;
         self->has_threads = inner->has_threads;
+        self->runs_weir = !inner->peer || inner->runs_weir;
         self->peer = 1; /* the ratios compare it with weir_allreduce_norm */
     }
     *candidate = self;

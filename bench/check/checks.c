@@ -114,6 +114,7 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
     result->plan_file = candidate->plan_file;
     result->transport = candidate->transport;
     result->peer = candidate->peer;
+    result->runs_weir = candidate->runs_weir;
     result->is_starved = candidate->has_threads && candidate->job->starves_peers;
     result->is_users = candidate->is_users;
     if (bytes < candidate->least_bytes || (candidate->most_bytes && bytes > candidate->most_bytes))
@@ -158,7 +159,8 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
         weir_status status = run_once(trial, candidate);
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
-        result->sms = candidate->peer ? 0 : weir_comm_last_blocks(trial->job->comm);
+        result->sms =
+            candidate->peer && !candidate->runs_weir ? 0 : weir_comm_last_blocks(trial->job->comm);
         /* With different counts, ranks may select different algorithms. */
         if (bench_trial_has_splits(trial) || trial->job->ngroups > 1)
             bench_exchange_broadcast(trial->job, result->algo, sizeof result->algo, 0);

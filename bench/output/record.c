@@ -269,9 +269,11 @@ static void record_put_splits(bench_record *record, const bench_run *run, const 
                      : row->pattern && row->pattern->kind != BENCH_PATTERN_RING ? row->pattern->name
                                                                                 : "");
     bench_record_put(record, BENCH_COLUMN_COUNTS,
-                     !has_splits                                                 ? ""
-                     : result->peer || run->options->counts == BENCH_COUNTS_HOST ? "host"
-                                                                                 : "device");
+                     !has_splits ? ""
+                     : (result->peer && !result->runs_weir) ||
+                             run->options->counts == BENCH_COUNTS_HOST
+                         ? "host"
+                         : "device");
 }
 
 /* The columns of bench_moe, of which --fuse has some. */
@@ -296,6 +298,7 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
     static const bench_clocks unread = {.samples = 0};
     const bench_figures *figures = &result->figures;
     const bench_shape *shape = &row->shape;
+    const int is_peers = result->peer && !result->runs_weir;
     bench_record_begin(record);
     if (group == BENCH_RECORD_ALL) {
         bench_record_put_run(record, run);
@@ -316,7 +319,7 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_r
     record_put_fused(record, run->options, shape);
     bench_record_put_lateness(record, &result->late);
     bench_record_put_conditions(record, run, record_mode(run->options),
-                                result->peer ? result->settings : NULL, result->is_starved,
-                                result->sms, result->is_quantized ? result->errors : NULL);
+                                is_peers ? result->settings : NULL, result->is_starved, result->sms,
+                                result->is_quantized ? result->errors : NULL);
     bench_record_end(record);
 }

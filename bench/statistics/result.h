@@ -68,6 +68,7 @@ typedef struct bench_result {
     char algo[32];
     int sms;          /* thread blocks of the largest kernel launched; 0: unknown */
     int peer;         /* 1: a peer; 0: weir */
+    int runs_weir;    /* 1: weir's calls although peer is 1 */
     int is_starved;   /* 1: threads of the peer's library have no core of their own */
     int is_users;     /* 1: a user's kernel */
     int is_quantized; /* 1: --wire: errors are the largest and the mean one of rank 0's output,
