@@ -98,7 +98,7 @@ for file in $files; do
     [ -s "$scratch/$file" ]
     check "with a umask of 0, $file is there" $?
 done
-[ -z "$(find "$scratch" -name 'm.*' -perm /002)" ]
+[ -z "$(find "$scratch" -mindepth 1 -name 'm.*' -perm /002)" ]
 check "with a umask of 0, others cannot write them" $?
 
 # ---------------------------------------------------------- complete, or interrupted
@@ -168,6 +168,6 @@ if ./weir-plan make allreduce_ring -n 4 -o "$scratch/plan.json" >/dev/null 2>&1;
     [ $? -eq 3 ] && grep -q 'cannot write the plan /dev/full: No space left' "$scratch/err"
     check "a plan that does not fit a device is reported" $?
 fi
-[ -z "$(find "$scratch" -name '*.[0-9][0-9]*' -size +0)" ] && [ -z "$(find "$scratch" -name '*.????????????????')" ]
+[ -z "$(find "$scratch" -mindepth 1 -name '*.[0-9][0-9]*' -size +0)" ] && [ -z "$(find "$scratch" -mindepth 1 -name '*.????????????????')" ]
 check "no temporary file is left" $?
 finish
