@@ -230,8 +230,8 @@ test-rdma: check ## the tests in a virtual machine with soft-RoCE (ci/rdma-vm)
 
 # Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
 # for deadlines and processes half of their time.
-BESIDE := rdma.sh test_xpmem* hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh nccl.sh install.sh test_boot* gpu_test_* mpi_verify.sh mpi_pairs.sh internode.sh internode_delays.sh make.sh bench_*.sh \
-	nightly.sh hosts.sh examples.sh lint.sh man.sh mpis.sh mutation.sh test_late_ranks test_failing_calls failing_programs.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
+BESIDE := rdma.sh test_xpmem* hangs.sh test_aborts python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh nccl.sh install.sh test_boot* gpu_test_* mpi_verify.sh mpi_pairs.sh internode.sh internode_delays.sh make.sh bench_*.sh \
+	nightly.sh hosts.sh examples.sh lint.sh man.sh mpis.sh mutation.sh test_late_ranks test_internode_gpus test_failing_calls failing_programs.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
 	weir_plan*.sh weir_report.sh report_page.sh plot.sh nccl_calls.sh guides.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
