@@ -200,9 +200,13 @@ static weir_status add_peers_beside(bench_job *job, const bench_options *options
     return status;
 }
 
-/* Inserts the first candidate, for which there is room. */
+/* Inserts the first candidate. If there is no room, the last one is left out. Collective. */
 static void candidates_begin_with(bench_candidates *candidates, bench_candidate *first)
 {
+    if (candidates->count == BENCH_CANDIDATES_MAX) {
+        bench_candidate *last = candidates->list[--candidates->count];
+        last->ops->close(last);
+    }
     memmove(candidates->list + 1, candidates->list,
             (size_t)candidates->count * sizeof *candidates->list);
     candidates->list[0] = first;
@@ -219,21 +223,15 @@ static weir_status fuse_all(bench_job *job, const bench_options *options,
     for (int i = 0; i < candidates->count && status == WEIR_OK; i++)
         status =
             bench_candidate_fused_open(job, options, candidates->list[i], &candidates->list[i]);
-    if (status == WEIR_OK && candidates->count == BENCH_CANDIDATES_MAX) {
-        bench_candidate *last = candidates->list[--candidates->count];
-        last->ops->close(last);
-    }
-    if (!fused || candidates->count == BENCH_CANDIDATES_MAX) {
-        if (fused)
-            fused->ops->close(fused);
-        return status;
-    }
-    candidates_begin_with(candidates, fused);
+    if (status == WEIR_OK)
+        candidates_begin_with(candidates, fused);
+    else if (fused)
+        fused->ops->close(fused);
     return status;
 }
 
-/* --wire: weir_allreduce_quantized, then what was there, with which the ratios compare it. Local;
- * agreed. */
+/* --wire: weir_allreduce_quantized, then what was there, with which the ratios compare it.
+ * Collective; agreed. */
 static weir_status add_quantized(bench_job *job, const bench_options *options,
                                  bench_candidates *candidates)
 {
@@ -248,10 +246,6 @@ static weir_status add_quantized(bench_job *job, const bench_options *options,
     for (int i = 0; i < candidates->count; i++) {
         candidates->list[i]->runs_weir |= !candidates->list[i]->peer;
         candidates->list[i]->peer = 1;
-    }
-    if (candidates->count == BENCH_CANDIDATES_MAX) {
-        bench_candidate *last = candidates->list[--candidates->count];
-        last->ops->close(last);
     }
     candidates_begin_with(candidates, quantized);
     return WEIR_OK;

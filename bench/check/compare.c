@@ -38,8 +38,10 @@ static weir_status consult_oracles(bench_trial *trial, bench_candidate *candidat
     weirv_result exact = {0};
     if (trial->options->fuse)
         return bench_fused_check(trial, candidate, out, found);
-    if (bench_candidate_is_quantized(candidate))
-        return bench_quantized_check(trial, candidate, out, found);
+    if (bench_candidate_is_quantized(candidate)) {
+        bench_quantized_check(trial, candidate, out, found);
+        return WEIR_OK;
+    }
     if (data->special) {
         weirv_check_special(data, out, found);
         return WEIR_OK;

@@ -83,8 +83,8 @@ static void note_element(size_t index, double got, double expected, double slack
     snprintf(found->first.expected, sizeof found->first.expected, "%.9g +- %.3g", expected, slack);
 }
 
-weir_status bench_quantized_check(const bench_trial *trial, bench_candidate *candidate,
-                                  const void *out, weirv_result *found)
+void bench_quantized_check(const bench_trial *trial, bench_candidate *candidate, const void *out,
+                           weirv_result *found)
 {
     const weirv_case *data = &trial->data;
     const size_t width = weir_dtype_bytes(data->dtype);
@@ -106,12 +106,11 @@ weir_status bench_quantized_check(const bench_trial *trial, bench_candidate *can
     }
     own->err_max = sums > 0 ? largest / sqrt(sums / (double)data->count) : 0;
     own->err_rms = sums > 0 ? sqrt(errors / sums) : 0;
-    return WEIR_OK;
 }
 
-weir_status bench_quantized_check_window(const bench_trial *trial, bench_candidate *candidate,
-                                         const bench_quantized_window *window, const void *got,
-                                         weirv_result *found)
+void bench_quantized_check_window(const bench_trial *trial, bench_candidate *candidate,
+                                  const bench_quantized_window *window, const void *got,
+                                  weirv_result *found)
 {
     const weirv_case *data = &trial->data;
     const size_t width = weir_dtype_bytes(data->dtype), end = window->at + window->count;
@@ -128,5 +127,4 @@ weir_status bench_quantized_check_window(const bench_trial *trial, bench_candida
             note_element(at + i, value, bound.sum[i], bound.slack[i], found);
         }
     }
-    return WEIR_OK;
 }

@@ -13,16 +13,15 @@
 
 void weiri_cuda_load_collectives(const weir_comm *comm)
 {
-    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
+    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++) {
         weiri_cuda_load(weiri_gpu_reduce_local_kernel((weir_dtype)dtype));
-    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
+        weiri_cuda_load(weiri_gpu_quantize_kernel((weir_dtype)dtype));
         for (int protocol = 0; protocol < WEIRI_NORM_PROTOCOLS; protocol++)
             weiri_cuda_load(weiri_gpu_norm_kernel((weiri_norm_protocol)protocol, (weir_dtype)dtype,
                                                   comm->nranks));
+    }
     weiri_cuda_load(weiri_stager_move_kernel());
     weiri_cuda_load(weiri_stager_store_kernel());
-    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
-        weiri_cuda_load(weiri_gpu_quantize_kernel((weir_dtype)dtype));
     for (size_t row = 0; row < weiri_algo_table_rows; row++) {
         const weiri_gpu_algo *gpu = weiri_algo_table[row]->gpu;
         for (int dtype = 0; gpu && dtype < WEIR_DTYPE_COUNT; dtype++)
