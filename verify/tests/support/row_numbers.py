@@ -3,8 +3,10 @@ would: the columns with each other, the table with the CSV, the lines below it w
 
     row_numbers.py KIND CSV OUTPUT [COLUMN=VALUE...]
 
-KIND: blocks, control (bench_barrier, bench_init), hours (--for), with (--with, --beside), collective, replay, timeline (OUTPUT is the
-picture), moe. Every row must have each VALUE (*: any); a column that no VALUE names has the value that a run on the host without options gives it.
+KIND names the program or option that wrote the files: blocks, collective, moe, replay, control (bench_barrier, bench_init),
+hours (--for), with (--with, --beside), or timeline, for which OUTPUT is the picture.
+Each COLUMN must have its VALUE in every row; * stands for any value. Every other column must have the value that a run on the
+host without options gives it.
 Exit code 0, or 1 with what differs.
 """
 
